@@ -1,0 +1,51 @@
+# Every target does its own set-up: a fresh machine needs Python 3.11 or newer, make, and the package index.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help simulate test lint types unit bench-smoke bench soak clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/pyvenv.cfg:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "radixcache needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/sim.stamp: $(VENV)/pyvenv.cfg pyproject.toml .ci/constraints.txt
+	$(PIP) --editable '.[sim]'
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/sim.stamp
+	$(PIP) torch==2.13.0 --editable '.[sim,torch,dev]'
+	@touch $@
+
+simulate: $(VENV)/sim.stamp ## a multi-turn workload with and without the cache; the report lands in out/
+	$(BIN)/radixcache simulate --out out
+
+test: lint types unit bench-smoke ## lint, types, all tests, doctests, benchmark smoke
+
+lint: $(VENV)/dev.stamp ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev.stamp ## mypy, strict
+	$(BIN)/mypy
+
+unit: $(VENV)/dev.stamp ## every test and doctest
+	$(BIN)/pytest --numprocesses $(WORKERS)
+
+bench-smoke: $(VENV)/dev.stamp ## every benchmark once, at its smallest size
+	$(BIN)/python -m bench --size tiny
+
+bench: $(VENV)/dev.stamp ## the benchmarks of bench/README.md
+	$(BIN)/python -m bench
+
+soak: $(VENV)/dev.stamp ## hours of random operations against the oracle
+	$(BIN)/pytest tests -m soak
+
+clean: ## remove what make created
+	rm -rf $(VENV) out

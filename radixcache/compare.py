@@ -1,0 +1,43 @@
+"""Comparing token buffers without a Python loop over tokens."""
+
+
+def common_units(data: bytes, at: int, limit: int, other: bytes, unit: int) -> int:
+    """How many leading units of `other` stand in `data` from `at` on.
+
+    Gallops to the first segment that differs, then halves it, so that what is compared and copied is
+    proportional to the answer.
+
+    Args:
+        data: Where to look. Positions are bytes.
+        at: Where to begin.
+        limit: Where to end; at most `len(data)`.
+        other: What to compare with.
+        unit: Size of a unit, in bytes.
+
+    Returns:
+        The number of whole units that agree, at most `min(limit - at, len(other)) // unit`.
+
+    Complexity:
+        O(units that agree) memcmp and memcpy, O(log units) Python steps.
+
+    Example:
+        >>> common_units(b"__abcdef", 2, 8, b"abcdxx", 2)
+        2
+    """
+    most = min(limit - at, len(other)) // unit
+    agreed, step = 0, 1
+    while agreed < most:
+        step = min(step, most - agreed)
+        start = agreed * unit
+        if not data.startswith(other[start : start + step * unit], at + start):
+            break
+        agreed += step
+        step *= 2
+    else:
+        return max(most, 0)
+    while step > 1:
+        step = (step + 1) // 2
+        start = agreed * unit
+        if agreed + step <= most and data.startswith(other[start : start + step * unit], at + start):
+            agreed += step
+    return agreed

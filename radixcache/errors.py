@@ -1,0 +1,74 @@
+"""What this package raises. Every class is also the built-in that a caller would already catch."""
+
+
+class RadixCacheError(Exception):
+    """Base of everything that radixcache, scheduler and runtime raise on purpose."""
+
+
+class InvalidTokens(RadixCacheError, ValueError):
+    """A token sequence holds something that is no token id, or nothing at all."""
+
+
+class InvalidTokenType(RadixCacheError, TypeError):
+    """A token sequence is of a type, dtype or shape that cannot hold token ids."""
+
+
+class InvalidConfig(RadixCacheError, ValueError):
+    """A setting lies outside its range, or names something unknown."""
+
+
+class InvalidArgument(RadixCacheError, ValueError):
+    """An argument of a verb lies outside its range."""
+
+
+class InvalidArgumentType(RadixCacheError, TypeError):
+    """An argument of a verb is of a wrong type."""
+
+
+class OutOfPages(RadixCacheError, MemoryError):
+    """More pages are needed than could be freed. Nothing was changed.
+
+    Attributes:
+        needed: Pages that were asked for.
+        free: Empty pages.
+        evictable: Cached pages that nobody uses.
+        locked: Cached pages in use.
+    """
+
+    def __init__(self, *, needed: int, free: int, evictable: int, locked: int) -> None:
+        super().__init__(
+            f"{needed} pages needed, {free + evictable} available "
+            f"({free} free + {evictable} evictable; {locked} locked)"
+        )
+        self.needed = needed
+        self.free = free
+        self.evictable = evictable
+        self.locked = locked
+
+
+class SequenceStateError(RadixCacheError, RuntimeError):
+    """A verb was called in a state in which it is not legal. Nothing was changed."""
+
+
+class CacheBusy(RadixCacheError, RuntimeError):
+    """The cache cannot be cleared while sequences live in it."""
+
+
+class DoubleFree(RadixCacheError, ValueError):
+    """A page was given back that is free already, twice in one call, or none of this pool."""
+
+
+class EventsLost(RadixCacheError, LookupError):
+    """Events that were asked for left the bounded buffer; take a snapshot."""
+
+
+class InvariantViolation(RadixCacheError, AssertionError):
+    """`check` found broken invariants.
+
+    Attributes:
+        violations: One line for each, beginning with the invariant's name.
+    """
+
+    def __init__(self, violations: list[str]) -> None:
+        super().__init__("\n".join(violations))
+        self.violations = violations

@@ -1,0 +1,50 @@
+"""The order in which evictable leaves would go, kept up to date at every change."""
+
+from typing import Any
+
+from sortedcontainers import SortedList
+
+from radixcache.eviction.base import EvictionPolicy
+from radixcache.node import Node
+
+
+class EvictionOrder:
+    """Evictable leaves by rank, ties by node number.
+
+    A heap with lazy deletion would be as fast in the mean, but one call after many touches then pays for all
+    of them. Here every call costs O(log n).
+    """
+
+    def __init__(self, policy: EvictionPolicy) -> None:
+        self._rank = policy.rank
+        self._entries: SortedList[tuple[Any, int, Node]] = SortedList()
+        policy.bind(self.update)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, node: Node) -> None:
+        """Take in a leaf that became evictable."""
+        entry = (self._rank(node), node.number, node)
+        node.entry = entry
+        self._entries.add(entry)
+
+    def discard(self, node: Node) -> None:
+        """Take out a node that is no longer evictable, if it is in."""
+        if node.entry is not None:
+            self._entries.remove(node.entry)
+            node.entry = None
+
+    def update(self, node: Node) -> None:
+        """Move a node whose rank may have changed, if it is in."""
+        if node.entry is not None and self._rank(node) != node.entry[0]:
+            self.discard(node)
+            self.add(node)
+
+    def first(self) -> Node | None:
+        """The leaf that goes next."""
+        return self._entries[0][2] if self._entries else None
+
+    def nodes(self) -> list[Node]:
+        """All evictable leaves, the one that goes next first. O(n)."""
+        return [entry[2] for entry in self._entries]

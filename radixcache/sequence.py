@@ -1,0 +1,520 @@
+"""What one request holds: its tokens, its pages, its place in the tree, and the verbs that move them."""
+
+from enum import StrEnum
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from radixcache.allocator import PageArray
+from radixcache.copies import CopySource, PageCopy
+from radixcache.errors import InvalidArgument, InvalidArgumentType, SequenceStateError
+from radixcache.eviction import Use
+from radixcache.misses import Miss
+from radixcache.node import Node
+from radixcache.state import CacheState
+from radixcache.tokens import TOKEN_BYTES, Tokens, TokenSource
+
+
+class SequenceState(StrEnum):
+    """Where a sequence is in its life."""
+
+    OPEN = "open"
+    """Matched and locked; nothing reserved yet."""
+    ACTIVE = "active"
+    """Holds pages to write to."""
+    CLOSED = "closed"
+    """Ended by `close`; holds nothing."""
+    ABORTED = "aborted"
+    """Ended by `abort`; holds nothing."""
+
+
+_LIVE: Final = frozenset({SequenceState.OPEN, SequenceState.ACTIVE})
+
+LEGAL_STATES: Final[dict[str, frozenset[SequenceState]]] = {
+    "reserve": _LIVE,
+    "advance": frozenset({SequenceState.ACTIVE}),
+    "append": _LIVE,
+    "publish": _LIVE,
+    "fork": _LIVE,
+    "take_copies": _LIVE,
+    "page_table": _LIVE,
+    "slots": _LIVE,
+    "close": _LIVE,
+    "abort": _LIVE,
+}
+"""In which states each verb may be called."""
+
+
+class PartialMatch(NamedTuple):
+    """The start of a cached page that agrees with the next tokens: an offer to copy it."""
+
+    source_page: int
+    num_tokens: int
+
+
+class Admission(NamedTuple):
+    """How a sequence came in: fixed when it is opened."""
+
+    write: bool
+    counted: bool
+    resumed: bool
+    use: Use
+
+
+class Sequence:
+    """What a live request holds. Made by `PrefixCache.open` and `fork`, ended by `close` or `abort`.
+
+    As a context manager it closes on success and aborts on an exception.
+
+    Attributes:
+        matched_len: Tokens that were cached when the sequence was opened and need no prefill; a multiple of
+            the page size, less than the prompt.
+        computed_len: Tokens whose KV is written.
+        miss: Why the rest of the prompt was not there; `None` where nothing was looked for.
+    """
+
+    def __init__(
+        self,
+        state: CacheState,
+        number: int,
+        prompt: Tokens,
+        node: Node,
+        pages: bytes,
+        how: Admission,
+    ) -> None:
+        self._cache = state
+        self._number = number
+        self._prompt = prompt.data
+        self._tail = bytearray()
+        self._node = node
+        self._how = how
+        self._state = SequenceState.OPEN
+        self._table: PageArray = np.frombuffer(pages, dtype=np.int32)
+        self._num_pages = self._num_published = len(self._table)
+        self._published_before = False
+        self._copies: list[PageCopy] = []
+        self._sources: list[CopySource] = []
+        self._offer: tuple[CopySource, int] | None = None
+        self._flight: tuple[int, bytes] | None = None
+        self.matched_len = self.computed_len = self._num_pages * state.page_size
+        self.miss: Miss | None = None
+
+    # What it is
+
+    @property
+    def state(self) -> SequenceState:
+        """Where the sequence is in its life."""
+        return self._state
+
+    @property
+    def prompt_len(self) -> int:
+        """Tokens of the prompt."""
+        return len(self._prompt) // TOKEN_BYTES
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens known: prompt and appended ones."""
+        return (len(self._prompt) + len(self._tail)) // TOKEN_BYTES
+
+    @property
+    def published_len(self) -> int:
+        """Leading tokens whose pages belong to the tree."""
+        return self._num_published * self._cache.page_size
+
+    @property
+    def reserved_len(self) -> int:
+        """Tokens that the pages of this sequence have room for."""
+        return self._num_pages * self._cache.page_size
+
+    @property
+    def partial(self) -> PartialMatch | None:
+        """The offer to copy the start of a cached page, until `reserve` takes it."""
+        return None if self._offer is None else PartialMatch(self._offer[0].page, self._offer[1])
+
+    @property
+    def page_table(self) -> PageArray:
+        """Page ids in position order, int32 of shape [pages], read-only, valid until the next verb."""
+        self._require("page_table")
+        view = self._table[: self._num_pages]
+        view.flags.writeable = False
+        return view
+
+    def slots(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """Slot numbers of the token positions [start, stop), int64 of shape [stop - start].
+
+        Raises:
+            InvalidArgument: Not 0 <= start <= stop <= `reserved_len`.
+            SequenceStateError: The sequence has ended.
+
+        Complexity:
+            O(stop - start).
+        """
+        self._require("slots")
+        if not 0 <= start <= stop <= self.reserved_len:
+            raise InvalidArgument(
+                f"slots need 0 <= start <= stop <= {self.reserved_len}, got [{start}, {stop})"
+            )
+        positions = np.arange(start, stop, dtype=np.int64)
+        page_size = self._cache.page_size
+        return self._table[positions // page_size].astype(np.int64) * page_size + positions % page_size
+
+    # Pages
+
+    def reserve(self, extend_len: int) -> None:
+        """Get pages up to position `computed_len + extend_len`, evicting what is short.
+
+        Idempotent, not cumulative; may reach past `num_tokens`, as room for tokens to come. The first success
+        counts the lookup and refreshes the matched prefix; an offered partial page is then taken over, which
+        lets `computed_len` grow by its tokens.
+
+        Args:
+            extend_len: Tokens to make room for, >= 1, counted from `computed_len` before the call.
+
+        Raises:
+            OutOfPages: Not so many are available. Nothing changed.
+            InvalidArgument: `extend_len` is less than 1.
+            SequenceStateError: The sequence has ended.
+
+        Complexity:
+            O(pages reserved) memcpy, and O(k log n) where k leaves have to go.
+        """
+        self._require("reserve")
+        if not isinstance(extend_len, (int, np.integer)):
+            raise InvalidArgumentType(f"extend_len is an integer, got {extend_len!r}")
+        if extend_len < 1:
+            raise InvalidArgument(f"extend_len is at least 1, got {extend_len}")
+        missing = -(-(self.computed_len + extend_len) // self._cache.page_size) - self._num_pages
+        if missing > 0:
+            if self._offer is not None:
+                self._drop_offer_if_in_the_way(int(missing))
+            self._add_pages(self._cache.take(int(missing)))
+        if self._state is SequenceState.OPEN:
+            self._state = SequenceState.ACTIVE
+            self._admit()
+
+    def _add_pages(self, pages: PageArray) -> None:
+        table, used = self._table, self._num_pages
+        total = used + len(pages)
+        if total > len(table) or not table.flags.writeable:
+            room = total if used == self._num_published else total + total // 2
+            self._table = np.empty(room, dtype=np.int32)
+            self._table[:used] = table[:used]
+        self._table[used:total] = pages
+        self._num_pages = total
+
+    def _admit(self) -> None:
+        cache, how = self._cache, self._how
+        if how.counted:
+            counters, prompt_len = cache.counters, self.prompt_len
+            if how.resumed:
+                counters.resumed_lookups += 1
+                counters.resumed_tokens += prompt_len
+                counters.resumed_matched_tokens += self.matched_len
+            else:
+                counters.lookups += 1
+                counters.prompt_tokens += prompt_len
+                counters.matched_tokens += self.matched_len
+                assert self.miss is not None
+                for reason, num_tokens in self.miss.tokens_by_reason().items():
+                    counters.missed_tokens[reason] += num_tokens
+        if self._node.parent is not None:
+            cache.tree.policy.touch(self._node, how.use)
+        if self._offer is not None:
+            self._take_offer(*self._offer)
+
+    def _take_offer(self, source: CopySource, num_tokens: int) -> None:
+        self._offer = None
+        self._sources.append(source)
+        self._copies.append(PageCopy(source.page, int(self._table[self._num_published]), num_tokens))
+        self.computed_len += num_tokens
+        if not self._how.resumed:
+            self._cache.counters.copied_tokens += num_tokens
+
+    def _drop_offer_if_in_the_way(self, missing: int) -> None:
+        """Give up the offer when pages are short with it and are not without it."""
+        cache = self._cache
+        assert self._offer is not None
+        source = self._offer[0]
+        assert source.node is not None
+        short = missing - cache.allocator.num_free - cache.num_evictable
+        if 0 < short <= cache.tree.pages_held_by(source.node):
+            self._offer = None
+            cache.settle(source)
+
+    def take_copies(self) -> list[PageCopy]:
+        """Copies the engine must run before its next step on this sequence; each is handed out once."""
+        self._require("take_copies")
+        copies, self._copies = self._copies, []
+        return copies
+
+    # Tokens
+
+    def advance(self, extend_len: int) -> None:
+        """The engine says: the KV of that many further known tokens is written.
+
+        Args:
+            extend_len: Tokens, >= 0.
+
+        Raises:
+            InvalidArgument: More tokens than are known, or than pages are reserved for.
+            SequenceStateError: Nothing was reserved, the sequence has ended, or copies were not taken.
+
+        Complexity:
+            O(1).
+        """
+        self._require("advance")
+        self._require_copies_taken("advance")
+        if not isinstance(extend_len, (int, np.integer)):
+            raise InvalidArgumentType(f"extend_len is an integer, got {extend_len!r}")
+        reach = self.computed_len + extend_len
+        if extend_len < 0 or reach > self.num_tokens or reach > self.reserved_len:
+            raise InvalidArgument(
+                f"cannot advance by {extend_len}: {self.computed_len} tokens are computed, "
+                f"{self.num_tokens} known, {self.reserved_len} have pages"
+            )
+        self.computed_len = int(reach)
+        self._settle_sources()
+
+    def append(self, token_ids: TokenSource) -> None:
+        """Generated tokens become known; their KV is not written yet.
+
+        Raises:
+            InvalidTokens, InvalidTokenType: See `Tokens`.
+            SequenceStateError: The sequence has ended.
+
+        Complexity:
+            O(len(token_ids)).
+        """
+        self._require("append")
+        self._tail += Tokens(token_ids).data
+
+    def _known(self, start: int, stop: int) -> bytes:
+        """Bytes [start, stop) of the known tokens."""
+        prompt = self._prompt
+        if stop <= len(prompt):
+            return prompt[start:stop]
+        return prompt[start:] + bytes(self._tail[max(0, start - len(prompt)) : stop - len(prompt)])
+
+    # Sharing
+
+    def publish(self) -> None:
+        """Make written full pages visible to others.
+
+        Pages that somebody else published first are given back, and the canonical ones stand in `page_table`
+        instead. Recency is refreshed only if pages were added. No-op where the sequence was opened with
+        `write=False` or its namespace was retired.
+
+        Raises:
+            SequenceStateError: The sequence has ended.
+
+        Complexity:
+            O(d) steps + O(new tokens) memcpy.
+        """
+        self._require("publish")
+        cache = self._cache
+        full = self.computed_len // cache.page_size
+        if full <= self._num_published or not self._writes:
+            return
+        tree, page_bytes = cache.tree, cache.page_bytes
+        data = self._known(self._num_published * page_bytes, full * page_bytes)
+        node, at, child, child_pages, pages = tree.walk(self._node, data, 0, len(data))
+        if child is not None:
+            node = tree.split(child, child_pages)
+            at += child_pages * page_bytes
+        if at:
+            self._adopt(b"".join(pages))
+        leaf = None
+        if at < len(data):
+            anchor, rest = tree.anchor(node), data[at:]
+            new = self._table[self._num_published + at // page_bytes : full]
+            node = leaf = tree.attach(node, rest, new.tobytes())
+        tree.move_lock(self._node, node)
+        self._node = node
+        self._num_published = full
+        if leaf is not None:
+            tree.policy.insert(leaf, self._how.use, continued=self._published_before and not at)
+            self._published_before = True
+            cache.copies.published(leaf, new)
+            cache.ghosts.published(anchor, rest[:page_bytes])
+            cache.counters.published_pages += len(new)
+            if cache.observers:
+                cache.tell_published(leaf, anchor, new, rest)
+        self._announce()
+
+    def _adopt(self, canonical: bytes) -> None:
+        """Swap the first private pages for those that hold the same tokens in the tree."""
+        pages = np.frombuffer(canonical, dtype=np.int32)
+        start = self._num_published
+        own = self._table[start : start + len(pages)].copy()
+        self._table[start : start + len(pages)] = pages
+        self._cache.counters.duplicate_pages += len(pages)
+        self._cache.give_back(own)
+
+    def fork(self) -> "Sequence":
+        """Open a second sequence with the same tokens, for parallel samples and beams.
+
+        Publishes first. Full pages are shared; the written start of the last page is copied, and with
+        `write=False` every private full page too (see `take_copies` of the new sequence). Reserved pages
+        without tokens are not shared. Statistics count the two as one lookup.
+
+        Raises:
+            OutOfPages: The copies find no pages. Nothing changed.
+            SequenceStateError: The sequence has ended, or has copies that were not taken.
+
+        Complexity:
+            As `publish`, plus O(pages) memcpy.
+        """
+        self._require("fork")
+        self._require_copies_taken("fork")
+        cache = self._cache
+        full, partial = divmod(self.computed_len, cache.page_size)
+        num_own = (1 if partial else 0) + (0 if self._writes else full - self._num_published)
+        if num_own > self._available_after_publish():
+            raise cache.out_of_pages(num_own)
+        self.publish()
+        published = self._num_published
+        child = Sequence(
+            cache,
+            cache.next_number(),
+            Tokens.trusted(self._prompt),
+            self._node,
+            self._table[:published].tobytes(),
+            self._how._replace(counted=False),
+        )
+        cache.tree.lock(self._node)
+        child._tail = self._tail.copy()
+        child._state = SequenceState.ACTIVE
+        child.matched_len, child.miss = self.matched_len, self.miss
+        if num_own:
+            child._copy_from(self._table[published : published + num_own], partial, cache.take(num_own))
+        child.computed_len = self.computed_len
+        child._published_before = self._published_before
+        child._announce()
+        cache.live[child._number] = child
+        cache.counters.forks += 1
+        return child
+
+    def _available_after_publish(self) -> int:
+        """Pages available once this sequence has published: duplicates come back, their twins get locked."""
+        cache = self._cache
+        available = cache.allocator.num_free + cache.num_evictable
+        full = self.computed_len // cache.page_size
+        if full <= self._num_published or not self._writes:
+            return available
+        data = self._known(self._num_published * cache.page_bytes, full * cache.page_bytes)
+        node, at, child, child_pages, _ = cache.tree.walk(self._node, data, 0, len(data))
+        num_duplicates = at // cache.page_bytes + child_pages
+        own = self._table[self._num_published : self._num_published + num_duplicates]
+        newly_locked = cache.tree.unlocked_pages(node, self._node)
+        if child is not None and not child.lock_count:
+            newly_locked += child_pages
+        return available + num_duplicates - cache.copies.num_waiting_for(own) - newly_locked
+
+    def _copy_from(self, sources: PageArray, partial: int, targets: PageArray) -> None:
+        self._add_pages(targets)
+        sizes = [self._cache.page_size] * len(sources)
+        if partial:
+            sizes[-1] = partial
+        for source, target, num_tokens in zip(sources.tolist(), targets.tolist(), sizes, strict=True):
+            self._sources.append(self._cache.copies.from_sequence(source))
+            self._copies.append(PageCopy(source, target, num_tokens))
+
+    # Ending
+
+    def close(self) -> None:
+        """Publish, then give everything else back.
+
+        Raises:
+            SequenceStateError: The sequence has ended already; nothing is given back twice.
+
+        Complexity:
+            As `publish`, plus O(pages given back) and O(d) where nobody else holds the path.
+        """
+        self._require("close")
+        self.publish()
+        self._end(SequenceState.CLOSED)
+
+    def abort(self) -> None:
+        """Give back without publishing; what was published before stays cached.
+
+        Raises:
+            SequenceStateError: The sequence has ended already; nothing is given back twice.
+
+        Complexity:
+            As `close` without `publish`.
+        """
+        self._require("abort")
+        self._end(SequenceState.ABORTED)
+
+    def _end(self, state: SequenceState) -> None:
+        cache = self._cache
+        self._state = state
+        del cache.live[self._number]
+        self._withdraw()
+        self._copies = []
+        self._settle_sources()
+        if self._offer is not None:
+            source, self._offer = self._offer[0], None
+            cache.settle(source)
+        cache.give_back(self._table[self._num_published : self._num_pages])
+        cache.release(self._node)
+        self._table = self._table[:0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._state in _LIVE:
+            if kind is None:
+                self.close()
+            else:
+                self.abort()
+
+    # Within
+
+    @property
+    def _writes(self) -> bool:
+        return self._how.write and not self._node.root.retired
+
+    def _require(self, verb: str) -> None:
+        if self._state not in LEGAL_STATES[verb]:
+            legal = " or ".join(sorted(LEGAL_STATES[verb]))
+            raise SequenceStateError(f"{verb} needs a sequence that is {legal}, this one is {self._state}")
+
+    def _require_copies_taken(self, verb: str) -> None:
+        if self._copies:
+            raise SequenceStateError(f"{verb} needs take_copies first: {len(self._copies)} copies wait")
+
+    def _settle_sources(self) -> None:
+        sources, self._sources = self._sources, []
+        for source in sources:
+            self._cache.settle(source)
+
+    def _announce(self) -> None:
+        """Say which page this sequence is computing, so that a miss on it can be told from a cold one."""
+        self._withdraw()
+        page_bytes = self._cache.page_bytes
+        start = self._num_published * page_bytes
+        if self._writes and start + page_bytes <= len(self._prompt):
+            node = self._node
+            anchor = node.last_page() if node.parent is not None else -node.number
+            self._flight = (anchor, self._prompt[start : start + page_bytes])
+            self._cache.in_flight.add(self._flight)
+
+    def _withdraw(self) -> None:
+        if self._flight is not None:
+            self._cache.in_flight.discard(self._flight)
+            self._flight = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<Sequence {self._state}: {self.num_tokens} tokens, {self.computed_len} computed, "
+            f"{self.published_len} published, {self._num_pages} pages>"
+        )

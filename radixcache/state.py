@@ -1,0 +1,165 @@
+"""What all sequences of a cache share, and the few operations that need several of its parts at once."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from radixcache.allocator import PageAllocator, PageArray
+from radixcache.config import CacheConfig
+from radixcache.copies import CopyLedger, CopySource
+from radixcache.errors import OutOfPages
+from radixcache.events import CacheObserver
+from radixcache.misses import Anchor, GhostTable, InFlight
+from radixcache.namespace import Namespace
+from radixcache.node import Node, Root
+from radixcache.stats import Counters, PageCounts
+from radixcache.tokens import TOKEN_BYTES, Tokens
+from radixcache.tree import RadixTree, Victim
+
+if TYPE_CHECKING:
+    from radixcache.sequence import Sequence
+
+
+class CacheState:
+    """Tree, pool, records and counters of one cache. The tree decides which pages go, this frees them."""
+
+    def __init__(self, config: CacheConfig) -> None:
+        self.config = config
+        self.page_size = config.page_size
+        self.page_bytes = config.page_size * TOKEN_BYTES
+        self.counters = Counters()
+        self.observers: list[CacheObserver] = []
+        self.live: dict[int, Sequence] = {}
+        self.time: float | None = None
+        self._last_number = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Start anew, with every page free. Counters, observers and time stay."""
+        config = self.config
+        self.tree = RadixTree(self.page_bytes, config.make_policy(), with_agreement=config.partial_reuse)
+        self.allocator = PageAllocator(config.num_pages, config.first_page)
+        self.copies = CopyLedger(self.tree, self.allocator)
+        self.ghosts = GhostTable(config.ghost_records(), config.first_page, config.num_pages)
+        self.in_flight = InFlight()
+
+    def next_number(self) -> int:
+        """A number for a new sequence."""
+        self._last_number += 1
+        return self._last_number
+
+    @property
+    def now(self) -> float:
+        """Seconds as the owner told them, or lookups where it tells nothing."""
+        return self.counters.lookups if self.time is None else self.time
+
+    @property
+    def num_evictable(self) -> int:
+        """Cached pages that nobody uses."""
+        return self.tree.num_pages - self.tree.num_locked_pages
+
+    def page_counts(self) -> PageCounts:
+        """Pages by state."""
+        free, evictable, locked = (
+            self.allocator.num_free,
+            self.num_evictable,
+            self.tree.num_locked_pages,
+        )
+        total = self.config.num_pages
+        return PageCounts(free, total - free - evictable - locked, evictable, locked, total)
+
+    # Pages
+
+    def take(self, num_pages: int) -> PageArray:
+        """Hand out pages, evicting exactly what is short.
+
+        Raises:
+            OutOfPages: Not so many are available. Nothing was evicted.
+        """
+        short = num_pages - self.allocator.num_free
+        if short > 0:
+            if short > self.num_evictable:
+                raise self.out_of_pages(num_pages)
+            self.evict(short)
+        return self.allocator.alloc(num_pages)
+
+    def out_of_pages(self, needed: int) -> OutOfPages:
+        """The error, counted."""
+        self.counters.failed_reserves += 1
+        return OutOfPages(
+            needed=needed,
+            free=self.allocator.num_free,
+            evictable=self.num_evictable,
+            locked=self.tree.num_locked_pages,
+        )
+
+    def give_back(self, pages: PageArray) -> None:
+        """Take back private pages; those that a copy waits for stay out until it was made."""
+        pages = self.copies.withhold(pages)
+        if len(pages):
+            self.allocator.free(pages)
+
+    def evict(self, num_pages: int) -> int:
+        """Evict up to `num_pages` pages; returns how many went."""
+        return self._bury(self.tree.evict(num_pages))
+
+    def _bury(self, victims: list[Victim]) -> int:
+        if not victims:
+            return 0
+        now = self.now
+        for root, anchor, _, pages, first_page in victims:
+            self.ghosts.forget_behind(pages)
+            if not root.retired:
+                self.ghosts.evicted(anchor, first_page, now)
+        gone = np.frombuffer(b"".join([victim.pages for victim in victims]), dtype=np.int32)
+        self.allocator.free(gone)
+        self.counters.evictions += len(victims)
+        self.counters.evicted_pages += len(gone)
+        if self.observers:
+            self._tell_evicted(victims)
+        return len(gone)
+
+    # Holders
+
+    def release(self, node: Node) -> None:
+        """A holder leaves `node`."""
+        root = node.root
+        self.tree.unlock(node)
+        if root.retired:
+            self._bury(self.tree.sweep(node))
+        self.tree.drop_if_idle(root)
+
+    def settle(self, source: CopySource) -> None:
+        """A sequence no longer waits for a copy."""
+        node = self.copies.settle(source)
+        if node is not None:
+            self.release(node)
+
+    def retire(self, root: Root) -> int:
+        """Close a namespace; returns the number of pages that went at once."""
+        num_pages = self._bury(self.tree.retire(root))
+        self.tell_cleared(root.namespace, everything=False)
+        return num_pages
+
+    # Telling
+
+    def tell_published(self, node: Node, anchor: Anchor, pages: PageArray, tokens: bytes) -> None:
+        """Report a run of pages that `node` now ends with."""
+        parent_page = anchor if isinstance(anchor, int) else None
+        run = np.frombuffer(pages.tobytes(), dtype=np.int32)
+        depth = node.end - len(pages)
+        for observer in self.observers:
+            observer.published(node.root.namespace, parent_page, run, Tokens.trusted(tokens), depth)
+
+    def _tell_evicted(self, victims: list[Victim]) -> None:
+        for root, anchor, depth, pages, _ in victims:
+            if root.retired:
+                continue
+            surviving = anchor if isinstance(anchor, int) else None
+            for observer in self.observers:
+                observer.evicted(root.namespace, np.frombuffer(pages, dtype="<i4"), surviving, depth)
+
+    def tell_cleared(self, namespace: Namespace, *, everything: bool) -> None:
+        """Report that a namespace, or all, was cleared."""
+        for observer in self.observers:
+            observer.cleared(namespace, everything=everything)

@@ -1,0 +1,21 @@
+"""What a step costs on a real GPU: data sheets, model shapes, and the roofline over both.
+
+It must not know requests, schedulers or caches: it is told how many tokens are computed and read.
+"""
+
+from runtime.cost.cost_model import CostModel
+from runtime.cost.gpus import GPUS, Gpu, find_gpu
+from runtime.cost.load import StepLoad
+from runtime.cost.models import MODELS, find_model
+from runtime.cost.shape import ModelShape
+
+__all__ = [
+    "GPUS",
+    "MODELS",
+    "CostModel",
+    "Gpu",
+    "ModelShape",
+    "StepLoad",
+    "find_gpu",
+    "find_model",
+]

@@ -1,0 +1,54 @@
+"""What one engine step has to do, in counts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from radixcache.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepLoad:
+    """What a step has to do, summed over the rows of its batch.
+
+    A row has `context` tokens whose KV is there already, and computes `extend` more.
+
+    Attributes:
+        num_tokens: Tokens computed: sum of `extend`.
+        num_rows: Rows that need logits (a prefill chunk that is not the last one needs none).
+        attention_pairs: Query-key pairs under the causal mask: sum of
+            `extend * context + extend * (extend + 1) // 2`.
+        kv_read_tokens: Tokens whose KV attention reads: sum of `context + extend`.
+    """
+
+    num_tokens: int
+    num_rows: int
+    attention_pairs: int
+    kv_read_tokens: int
+
+    def __post_init__(self) -> None:
+        if min(self.num_tokens, self.num_rows, self.attention_pairs, self.kv_read_tokens) < 0:
+            raise InvalidArgument(f"a step load has no negative counts: {self}")
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, int, bool]]) -> Self:
+        """Load of a batch, a row being `(context, extend, needs_logits)`. O(rows).
+
+        Example:
+            >>> StepLoad.of([(100, 1, True), (0, 4, False)])
+            StepLoad(num_tokens=5, num_rows=1, attention_pairs=111, kv_read_tokens=105)
+        """
+        num_tokens = num_rows = attention_pairs = kv_read_tokens = 0
+        for context, extend, needs_logits in rows:
+            if context < 0 or extend < 0:
+                raise InvalidArgument(f"context {context} and extend {extend} must be >= 0")
+            num_tokens += extend
+            num_rows += needs_logits
+            attention_pairs += extend * context + extend * (extend + 1) // 2
+            kv_read_tokens += context + extend
+        return cls(
+            num_tokens=num_tokens,
+            num_rows=num_rows,
+            attention_pairs=attention_pairs,
+            kv_read_tokens=kv_read_tokens,
+        )

@@ -1,0 +1,71 @@
+"""What `runtime` raises on purpose. Every class is also the built-in a caller would catch."""
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+from radixcache.errors import InvalidConfig, RadixCacheError
+
+
+class UnknownName(InvalidConfig):
+    """A name stands in no table of what was asked for.
+
+    Attributes:
+        name: What was asked for.
+        nearest: Known names that look like it, best first; may be empty.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        self.name = name
+        self.nearest = _nearest(name, names)
+        hint = f"did you mean {', '.join(self.nearest)}? " if self.nearest else ""
+        super().__init__(f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}")
+
+
+def _nearest(name: str, known: list[str]) -> tuple[str, ...]:
+    """Up to three names that begin alike or are spelled alike, regardless of case."""
+    wanted = name.casefold()
+    folded = {known_name.casefold(): known_name for known_name in known}
+    begin = [candidate for candidate in folded if wanted and candidate.startswith(wanted)]
+    alike = difflib.get_close_matches(wanted, folded, n=3, cutoff=0.5)
+    return tuple(folded[candidate] for candidate in dict.fromkeys([*begin, *alike]))[:3]
+
+
+class ModelDoesNotFit(InvalidConfig):
+    """Weights and working memory leave no room for a single page of KV.
+
+    Attributes:
+        needed_bytes: What one GPU would have to hold besides the KV pool.
+        usable_bytes: What one GPU may use.
+        smallest_tp: The smallest tensor-parallel degree that fits, or None if none does.
+    """
+
+    def __init__(
+        self, message: str, *, needed_bytes: int, usable_bytes: int, smallest_tp: int | None
+    ) -> None:
+        super().__init__(message)
+        self.needed_bytes = needed_bytes
+        self.usable_bytes = usable_bytes
+        self.smallest_tp = smallest_tp
+
+
+class WorkloadError(RadixCacheError, ValueError):
+    """A workload, or the settings of a generator, contradict themselves."""
+
+
+class TraceError(RadixCacheError, ValueError):
+    """A trace cannot be read. The message is one line: file, line, what is wrong with which value.
+
+    Attributes:
+        path: The file.
+        line: Line number from 1, or None where the whole file is meant.
+        reason: What is wrong.
+    """
+
+    def __init__(self, path: Path | str, line: int | None, reason: str) -> None:
+        self.path = Path(path)
+        self.line = line
+        self.reason = " ".join(reason.split())
+        place = f"{path}" if line is None else f"{path}:{line}"
+        super().__init__(f"{place}: {self.reason}")

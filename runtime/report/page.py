@@ -1,0 +1,143 @@
+"""The page: gathers headline, plots and tables, and fills the template.
+
+Owns what stands where. The template escapes everything that came from outside (names, notes,
+errors, settings); the plots escape theirs, because Plotly reads tags in texts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jinja2
+import msgspec
+
+from runtime.metrics import RunSummary, summarise
+from runtime.report.figure import MAX_POINTS, Figure
+from runtime.report.palette import THEMES
+from runtime.report.plots_latency import ttft_figures
+from runtime.report.plots_time import hit_rate_figures, page_figures, queue_figures
+from runtime.report.plots_tokens import token_figures
+from runtime.report.plots_tree import tree_figures
+from runtime.report.rows import GROUPS, Cell, baseline_first, cells
+from runtime.report.tables import counter_rows, error_rows, kind_rows, miss_rows, settings
+from runtime.result import RunResult, SimulationResult
+
+_HEADLINES: Final = {
+    "hit rate": "Hit rate",
+    "prefill tokens computed": "Prefill tokens computed",
+    "TTFT p50": "Time to first token, p50",
+    "TTFT p99": "Time to first token, p99",
+    "E2E p50": "End to end, p50",
+    "output tokens / s": "Output tokens / s",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """One large number of the page: the last run against the first.
+
+    Attributes:
+        name: What it is.
+        simulated: Whether it rests on simulated time.
+        value: Of the last run.
+        before: The same of the first run; None if there is but one.
+    """
+
+    name: str
+    simulated: bool
+    value: Cell
+    before: Cell | None
+
+
+def render(result: SimulationResult) -> str:
+    """The report as one HTML page: scripts, styles and data inside, no request to any server.
+
+    Curves are thinned to a few hundred points, whatever the size of the run, and the page says
+    so. Equal results give equal pages, for one version of Plotly.
+
+    Returns:
+        The page, some 5 MB, nearly all of it Plotly.js.
+
+    Complexity:
+        O(n log n) for n requests and samples.
+    """
+    from plotly.offline import get_plotlyjs  # only this function needs it, and it loads slowly
+
+    runs = baseline_first(result.runs)
+    summaries = [summarise(run) for run in runs]
+    figures = _figures(runs, summaries)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("runtime.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(
+        title=_title(result),
+        result=result,
+        summaries=summaries,
+        headlines=_headlines(summaries),
+        groups=[
+            (group, [(row.name, cells(row, summaries)) for row in rows])
+            for group, rows in GROUPS.items()
+        ],
+        kinds=kind_rows(runs),
+        misses=miss_rows(summaries),
+        errors=error_rows(runs),
+        counters=counter_rows(runs),
+        cost_model=settings(result.config.get("cost_model", {})),
+        config=settings({k: v for k, v in result.config.items() if k != "cost_model"}),
+        versions=sorted(result.versions.items()),
+        figures=figures,
+        figures_json=_script_json({f.name: {"data": f.data, "layout": f.layout} for f in figures}),
+        themes=THEMES,
+        themes_json=_script_json(THEMES),
+        max_points=MAX_POINTS,
+        plotly_js=get_plotlyjs(),
+    )
+
+
+def _figures(runs: Sequence[RunResult], summaries: Sequence[RunSummary]) -> list[Figure]:
+    return [
+        *ttft_figures(runs),
+        *token_figures(summaries),
+        *hit_rate_figures(runs),
+        *queue_figures(runs),
+        *page_figures(runs),
+        *tree_figures(runs),
+    ]
+
+
+def _title(result: SimulationResult) -> str:
+    workload = result.config.get("workload")
+    if isinstance(workload, dict):
+        workload = workload.get("name")
+    return workload if isinstance(workload, str) and workload else "a workload"
+
+
+def _headlines(summaries: Sequence[RunSummary]) -> list[Headline]:
+    if not summaries:
+        return []
+    found = []
+    for group, rows in GROUPS.items():
+        for row in rows:
+            if row.name in _HEADLINES:
+                before, value = cells(row, [summaries[0], summaries[-1]])
+                found.append(
+                    Headline(
+                        name=_HEADLINES[row.name],
+                        simulated="simulated" in group,
+                        value=value,
+                        before=before if len(summaries) > 1 else None,
+                    )
+                )
+    return found
+
+
+def _script_json(value: Any) -> str:
+    """JSON without any character by which it could end the script element it stands in."""
+    text = msgspec.json.encode(value, order="deterministic").decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

@@ -1,0 +1,77 @@
+"""What a simulation found, as tables for a terminal.
+
+Owns how results look in text. Gives renderables to whoever owns the console; prints nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from runtime.metrics import RunSummary, summarise
+from runtime.report.rows import GROUPS, Cell, baseline_first, cells
+from runtime.report.tables import miss_rows
+from runtime.result import SimulationResult
+
+_VERDICT_STYLES: Final = {"better": "green", "worse": "red", None: ""}
+
+
+def comparison_table(summaries: Sequence[RunSummary]) -> Table:
+    """All metrics, runs side by side: the baseline first, each other run with its ratio to it.
+
+    Text of the caller is shown literally; nothing in it is read as markup.
+    """
+    runs = baseline_first(summaries)
+    table = Table(title="Simulated serving (all times are simulated)", title_style="bold")
+    table.add_column("metric")
+    for number, run in enumerate(runs):
+        table.add_column(Text(f"{run.label}\n(simulated)", justify="right"), justify="right")
+        if number:
+            table.add_column(Text("ratio", justify="right"), justify="right")
+    for group, rows in GROUPS.items():
+        table.add_section()
+        table.add_row(Text(group, style="bold"))
+        for row in rows:
+            table.add_row(Text(f"  {row.name}"), *_texts(cells(row, runs)))
+    return table
+
+
+def miss_table(summaries: Sequence[RunSummary]) -> Table:
+    """What became of the prompt tokens at first admissions: tokens and share, by run."""
+    runs = baseline_first(summaries)
+    table = Table(title="Prompt tokens at first admissions", title_style="bold")
+    table.add_column("matched, or why not")
+    for run in runs:
+        table.add_column(Text(run.label, justify="right"), justify="right")
+        table.add_column("share", justify="right")
+    for name, values in miss_rows(runs):
+        table.add_row(Text(name), *(Text(text) for pair in values for text in pair))
+    return table
+
+
+def messages(result: SimulationResult) -> Group:
+    """Warnings, then notes, one paragraph each."""
+    warnings = [Text.assemble(("warning: ", "bold yellow"), text) for text in result.warnings]
+    notes = [Text.assemble(("note: ", "bold"), text) for text in result.notes]
+    return Group(*warnings, *notes)
+
+
+def render(result: SimulationResult) -> RenderableType:
+    """Everything: both tables, then warnings and notes.
+
+    Complexity:
+        O(n log n) for n requests.
+    """
+    summaries = [summarise(run) for run in result.runs]
+    return Group(comparison_table(summaries), miss_table(summaries), messages(result))
+
+
+def _texts(row: Sequence[Cell]) -> list[Text]:
+    texts = []
+    for number, cell in enumerate(row):
+        texts.append(Text(cell.text))
+        if number:
+            texts.append(Text(cell.ratio, style=_VERDICT_STYLES[cell.verdict]))
+    return texts

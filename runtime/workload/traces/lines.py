@@ -1,0 +1,81 @@
+"""JSON lines with errors that name file, line and value."""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from runtime.errors import TraceError
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_SHOWN: Final = 60
+
+T = TypeVar("T")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file, unpacked if it is gzip, whatever its name.
+
+    Raises:
+        TraceError: It is missing, a folder, unreadable, a broken archive, or empty.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise TraceError(path, None, "no such file") from error
+    except OSError as error:
+        raise TraceError(path, None, f"cannot be read: {error.strerror}") from error
+    if data.startswith(_GZIP_MAGIC):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise TraceError(path, None, f"is a broken gzip file: {error}") from error
+    data = data.removeprefix(_BYTE_ORDER_MARK)
+    if not data.strip():
+        raise TraceError(path, None, "is empty")
+    return data
+
+
+def numbered_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers from 1."""
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+def decode(decoder: msgspec.json.Decoder[T], text: bytes, path: Path, line: int | None) -> T:
+    """One JSON value, checked against the decoder's type.
+
+    Raises:
+        TraceError: It is no JSON or of another shape; the message quotes the value.
+    """
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        value = _quoted(text, str(error))
+        raise TraceError(path, line, f"{error}{value}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TraceError(path, line, f"is no JSON ({error}): {shown(text)}") from error
+
+
+def _quoted(text: bytes, message: str) -> str:
+    """`: value` for the place that msgspec's message points at, if it points at one."""
+    place = re.search(r" - at `\$(.*)`$", message)
+    value = msgspec.json.decode(text)
+    for name, index in re.findall(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", place[1] if place else ""):
+        try:
+            value = value[name] if name else value[int(index)]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return ""
+    return f": {shown(msgspec.json.encode(value))}"
+
+
+def shown(text: bytes) -> str:
+    """The beginning of `text`, printable, on one line."""
+    line = text.decode("utf-8", errors="replace")
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
