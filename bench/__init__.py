@@ -1,0 +1,1 @@
+"""Benchmarks of radixcache: costs beside their bounds. Imported by none of the packages it measures."""

@@ -13,6 +13,7 @@ from radixcache.eviction import EVICTION_POLICIES, EvictionPolicy
 from radixcache.invariants import check
 from radixcache.misses import MissReason
 from radixcache.namespace import Namespace
+from radixcache.null import NullPrefixCache
 from radixcache.sequence import Sequence
 from radixcache.stats import CacheStats, PageCounts
 from radixcache.tokens import Tokens
@@ -26,6 +27,7 @@ __all__ = [
     "Match",
     "MissReason",
     "Namespace",
+    "NullPrefixCache",
     "OutOfPages",
     "PageCopy",
     "PageCounts",

@@ -81,7 +81,7 @@ class PrefixCache:
         Complexity:
             O(d) Python steps + O(tokens compared) memcmp.
         """
-        data = _prompt(prompt).data
+        data = as_prompt(prompt).data
         state = self._state
         root = state.tree.roots.get(namespace_key(namespace))
         if root is None:
@@ -122,7 +122,7 @@ class PrefixCache:
         Complexity:
             O(d) Python steps + O(tokens compared) memcmp, and one split at most.
         """
-        tokens = _prompt(prompt)
+        tokens = as_prompt(prompt)
         key = namespace_key(namespace)
         use = self._use(priority, retain)
         state, data = self._state, tokens.data
@@ -301,7 +301,8 @@ class PrefixCache:
 _NO_HINT = Use()
 
 
-def _prompt(prompt: TokenSource) -> Tokens:
+def as_prompt(prompt: TokenSource) -> Tokens:
+    """The prompt as `Tokens`, at least one."""
     tokens = prompt if type(prompt) is Tokens else Tokens(prompt)
     if not tokens.data:
         raise InvalidTokens("a prompt has at least one token, got none")

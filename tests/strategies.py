@@ -81,6 +81,13 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
+class Retire:
+    """`cache.retire`."""
+
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True)
 class Reserve:
     """`reserve` on a sequence."""
 
@@ -140,7 +147,7 @@ class Abort:
 
 
 OnSequence = Reserve | Advance | Append | TakeCopies | Publish | Fork | Close | Abort
-Verb = Open | Peek | Evict | Reset | OnSequence
+Verb = Open | Peek | Evict | Reset | Retire | OnSequence
 
 _WEIGHTS: tuple[tuple[type[Verb], int], ...] = (
     (Open, 2),
@@ -287,7 +294,7 @@ def legal(verb: Verb, oracle: PageCacheOracle) -> Verb | None:
     is_crowded = len(oracle.live) >= max(2, oracle.num_pages // 3)
     if isinstance(verb, Open | Fork) and is_crowded:
         return None
-    if isinstance(verb, Open | Peek | Evict):
+    if isinstance(verb, Open | Peek | Evict | Retire):
         return verb
     if isinstance(verb, Reset):
         return None if oracle.live else verb
@@ -323,6 +330,8 @@ def apply(verb: Verb, oracle: PageCacheOracle) -> int | None:  # noqa: C901  (on
             return oracle.evict(num_pages)
         case Reset():
             oracle.reset()
+        case Retire(namespace):
+            return oracle.retire(namespace)
         case Reserve(which, int(extend_len)):
             oracle.reserve(which, extend_len)
         case Advance(which, int(extend_len)):

@@ -171,8 +171,7 @@ class CostModel:
             raise InvalidArgument(f"num_steps {num_steps} must be >= 0")
         if load.num_tokens != load.num_rows:
             raise InvalidArgument(
-                f"a pure decode step computes one token a row, not {load.num_tokens} for "
-                f"{load.num_rows} rows"
+                f"a pure decode step computes one token a row, not {load.num_tokens} for {load.num_rows} rows"
             )
         if load.num_tokens == 0:
             return 0
@@ -187,11 +186,7 @@ class CostModel:
             sooner = ahead // -gains + 1 if gains else num_steps * (ahead >= 0)
             turn = min(max(sooner, 0), num_steps)
             first, second = (compute, compute_growth), (memory, memory_growth)
-        return (
-            num_steps * self._fixed_ps(load)
-            + _series(*first, 0, turn)
-            + _series(*second, turn, num_steps)
-        )
+        return num_steps * self._fixed_ps(load) + _series(*first, 0, turn) + _series(*second, turn, num_steps)
 
     def pool_tokens(
         self, *, memory_fraction: float = 0.9, page_size: int = 1, chunk_tokens: int = 8192

@@ -20,9 +20,7 @@ LOGIT_ROWS: Final = 256
 def is_valid_tp(model: ModelShape, tp: int) -> bool:
     """Whether `tp` GPUs get equally many query heads, and KV heads split or replicated evenly."""
     return (
-        1 <= tp <= MAX_TP
-        and model.heads % tp == 0
-        and (model.kv_heads % tp == 0 or tp % model.kv_heads == 0)
+        1 <= tp <= MAX_TP and model.heads % tp == 0 and (model.kv_heads % tp == 0 or tp % model.kv_heads == 0)
     )
 
 

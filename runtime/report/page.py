@@ -79,8 +79,7 @@ def render(result: SimulationResult) -> str:
         summaries=summaries,
         headlines=_headlines(summaries),
         groups=[
-            (group, [(row.name, cells(row, summaries)) for row in rows])
-            for group, rows in GROUPS.items()
+            (group, [(row.name, cells(row, summaries)) for row in rows]) for group, rows in GROUPS.items()
         ],
         kinds=kind_rows(runs),
         misses=miss_rows(summaries),

@@ -18,9 +18,7 @@ _SHORTEST_S: Final = 1e-6
 def ttft_figures(runs: Sequence[RunResult]) -> list[Figure]:
     """Cumulative distribution and histogram of the TTFT; none if no request got a token."""
     values = {
-        run.label: sorted(
-            max(_SHORTEST_S, ttft) for ttft in map(ttft_s, run.requests) if ttft is not None
-        )
+        run.label: sorted(max(_SHORTEST_S, ttft) for ttft in map(ttft_s, run.requests) if ttft is not None)
         for run in runs
     }
     values = {label: ttfts for label, ttfts in values.items() if ttfts}

@@ -41,6 +41,7 @@ def token_figures(summaries: Sequence[RunSummary]) -> list[Figure]:
         "yaxis": {"autorange": "reversed", "automargin": True, "ticksuffix": "  "},
         "hovermode": "closest",
         "legend": {"traceorder": "normal"},
+        "margin": {"r": 28},
     }
     return [
         Figure(

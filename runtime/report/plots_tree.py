@@ -15,9 +15,7 @@ def tree_figures(runs: Sequence[RunResult]) -> list[Figure]:
 
 
 def _icicle(run: RunResult, number: int) -> Figure:
-    root = TreeBox(
-        depth_tokens=0, num_tokens=0, locked=False, children=run.tree, label="whole cache"
-    )
+    root = TreeBox(depth_tokens=0, num_tokens=0, locked=False, children=run.tree, label="whole cache")
     boxes = _walk(root)
     subtree = _subtree_tokens(boxes)
     trace: dict[str, Any] = {
@@ -66,8 +64,7 @@ def _walk(root: TreeBox) -> list[tuple[str, str, TreeBox]]:
         name, parent, box = stack.pop()
         boxes.append((name, parent, box))
         stack += [
-            (f"{name}.{number}", name, child)
-            for number, child in reversed(list(enumerate(box.children)))
+            (f"{name}.{number}", name, child) for number, child in reversed(list(enumerate(box.children)))
         ]
     return boxes
 

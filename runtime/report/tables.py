@@ -107,9 +107,7 @@ def error_rows(runs: Sequence[RunResult]) -> list[ErrorRow]:
     rows = []
     for run in runs:
         seen = Counter(
-            (record.status, record.error or "")
-            for record in run.requests
-            if record.status != "finished"
+            (record.status, record.error or "") for record in run.requests if record.status != "finished"
         )
         ordered = sorted(seen.items(), key=lambda item: (-item[1], item[0]))
         rows += [
@@ -167,4 +165,6 @@ def _value(value: Any) -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:,.0f}"
     return msgspec.json.encode(value, order="deterministic").decode()

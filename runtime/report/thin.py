@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from runtime.result import TimelineSample
 
 
-def intervals(
-    timeline: Sequence[TimelineSample], max_intervals: int
-) -> list[Sequence[TimelineSample]]:
+def intervals(timeline: Sequence[TimelineSample], max_intervals: int) -> list[Sequence[TimelineSample]]:
     """Cut a timeline into runs of samples, none empty, each within one interval of equal length.
 
     Returns:

@@ -49,7 +49,7 @@ class Constant:
     def __post_init__(self) -> None:
         _check_positive("rate_per_s", self.rate_per_s)
 
-    def start_times(self, num_sessions: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:  # noqa: ARG002  # nothing is drawn
+    def start_times(self, num_sessions: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
         """See `ArrivalProcess`."""
         return np.arange(num_sessions, dtype=np.float64) / self.rate_per_s
 

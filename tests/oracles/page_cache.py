@@ -8,9 +8,11 @@ A sequence is named by the number that `open` or `fork` returned. Knows no nodes
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from tests.oracles.model import (
+    RETIRED,
     CachedPage,
     Copy,
     Counts,
@@ -21,6 +23,7 @@ from tests.oracles.model import (
     OutOfPagesOracle,
     Prefix,
     Statistics,
+    is_retired,
 )
 
 
@@ -42,6 +45,7 @@ class PageCacheOracle:
         self._clock = 0
         self._next_serial = 0
         self._next_handle = 0
+        self._num_retired = 0
 
     # What can be asked ------------------------------------------------------------------------
 
@@ -106,9 +110,7 @@ class PageCacheOracle:
             matched_len += self.page_size
         return matched_len
 
-    def offers(
-        self, prompt: Sequence[int], matched_len: int, *, namespace: Namespace = None
-    ) -> list[Offer]:
+    def offers(self, prompt: Sequence[int], matched_len: int, *, namespace: Namespace = None) -> list[Offer]:
         """Return every longest offer behind a match; several when cached pages agree equally."""
         wanted = tuple(prompt[matched_len:-1])
         found: list[Offer] = []
@@ -215,6 +217,7 @@ class PageCacheOracle:
             raise MisuseOracle(f"{len(seq.copies)} untaken copies, {computed_len} of {room} tokens")
         seq.computed_len = computed_len
         seq.offer, seq.sources = None, set()
+        self._sweep_retired()
 
     def append(self, handle: int, token_ids: Sequence[int]) -> None:
         """Make generated tokens known."""
@@ -244,11 +247,13 @@ class PageCacheOracle:
         """Publish, then give everything else back."""
         self._publish(self._begin(handle))
         del self.live[handle]
+        self._sweep_retired()
 
     def abort(self, handle: int) -> None:
         """Give back everything that is not published."""
         self._begin(handle)
         del self.live[handle]
+        self._sweep_retired()
 
     def evict(self, num_pages: int) -> int:
         """Evict `num_pages` pages, or all evictable ones if they are fewer; return how many."""
@@ -267,6 +272,30 @@ class PageCacheOracle:
         if self.live:
             raise MisuseOracle(f"{len(self.live)} sequences live")
         self.cached.clear()
+
+    def retire(self, namespace: Namespace) -> int:
+        """Drop what `namespace` caches; return the pages that became free at once.
+
+        Its live sequences keep what they hold, under a name that nobody can ask for, and publish
+        nothing more; pages that they leave are gone.
+        """
+        self.victims = []
+        self._num_retired += 1
+        gone = (RETIRED, str(self._num_retired))
+        self.cached = {
+            (gone, tokens) if ns == namespace else (ns, tokens): page
+            for (ns, tokens), page in self.cached.items()
+        }
+        for seq in self.live.values():
+            if seq.namespace == namespace:
+                seq.namespace, seq.write = gone, False
+                if seq.offer is not None:
+                    seq.offer = replace(seq.offer, source=(gone, seq.offer.source[1]))
+        return self._sweep_retired()
+
+    def visible(self) -> dict[Prefix, int]:
+        """Return the serials of the cached pages that a lookup can find."""
+        return {(ns, tokens): page.serial for (ns, tokens), page in self.cached.items() if not is_retired(ns)}
 
     def check(self) -> None:
         """Assert what holds in every state of this oracle."""
@@ -325,7 +354,8 @@ class PageCacheOracle:
         source = self.cached[offer.source].serial
         seq.copies.append(Copy(source=source, target=target, num_tokens=offer.num_tokens))
         seq.computed_len += offer.num_tokens
-        self.stats.copied_tokens += offer.num_tokens
+        if not seq.resumed:
+            self.stats.copied_tokens += offer.num_tokens
         seq.offer = None
 
     def _publish(self, seq: OracleSequence) -> None:
@@ -372,7 +402,8 @@ class PageCacheOracle:
         counts = self.counts
         if num_pages > counts.free + counts.evictable:
             self._out_of_pages(num_pages)
-        self._evict(num_pages - counts.free)
+        self._sweep_retired()
+        self._evict(num_pages - self.counts.free)
         first, self._next_serial = self._next_serial, self._next_serial + num_pages
         return list(range(first, self._next_serial))
 
@@ -381,6 +412,15 @@ class PageCacheOracle:
         raise OutOfPagesOracle(
             needed=needed, free=counts.free, evictable=counts.evictable, locked=counts.locked
         )
+
+    def _sweep_retired(self) -> int:
+        if not self._num_retired:
+            return 0
+        locked = self.locked()
+        idle = [prefix for prefix in self.cached if is_retired(prefix[0]) and prefix not in locked]
+        for prefix in idle:
+            del self.cached[prefix]
+        return len(idle)
 
     def _evict(self, num_pages: int) -> None:
         for _ in range(num_pages):

@@ -37,6 +37,10 @@ class PrefixDict:
         """Drop everything."""
         self.cached.clear()
 
+    def clear_namespace(self, namespace: Namespace) -> None:
+        """Drop everything of one namespace."""
+        self.cached = {prefix for prefix in self.cached if prefix[0] != namespace}
+
     def matched_len(self, prompt: Sequence[int], *, namespace: Namespace = None) -> int:
         """Return the tokens that a lookup of `prompt` must find; never the whole prompt."""
         matched_len = 0

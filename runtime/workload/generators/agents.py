@@ -21,7 +21,6 @@ from runtime.workload.draws import (
 )
 from runtime.workload.model import Literal, OutputOf, Segment, Session, Turn, Workload
 
-
 NOTE: Final = (
     "Generated: agents of a kind share tools and system prompt; all sub-agents share theirs; a "
     "parent reads only the last answer of each of its sub-agents."

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from runtime.errors import WorkloadError
 from runtime.workload.arrivals import ArrivalProcess, Poisson
 from runtime.workload.draws import (
     Lengths,
@@ -57,8 +58,12 @@ class Rag:
             num_sessions=self.num_sessions,
             num_documents=self.num_documents,
             documents_per_prompt=self.documents_per_prompt,
-            spare_documents_and_one=self.num_documents - self.documents_per_prompt + 1,
         )
+        if self.documents_per_prompt > self.num_documents:
+            raise WorkloadError(
+                f"documents_per_prompt {self.documents_per_prompt} exceeds the "
+                f"{self.num_documents} documents there are"
+            )
         zipf_weights(self.num_documents, self.zipf_exponent)
         check_probability("follow_up_probability", self.follow_up_probability)
         check_seconds("mean_think_s", self.mean_think_s)

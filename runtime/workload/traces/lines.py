@@ -66,7 +66,10 @@ def decode(decoder: msgspec.json.Decoder[T], text: bytes, path: Path, line: int 
 def _quoted(text: bytes, message: str) -> str:
     """`: value` for the place that msgspec's message points at, if it points at one."""
     place = re.search(r" - at `\$(.*)`$", message)
-    value = msgspec.json.decode(text)
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return f": {shown(text)}"
     for name, index in re.findall(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", place[1] if place else ""):
         try:
             value = value[name] if name else value[int(index)]

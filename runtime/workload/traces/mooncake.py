@@ -3,6 +3,7 @@
 Source: Qin et al., "Mooncake", FAST 2025, and the traces published with it.
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -69,7 +70,7 @@ def load_mooncake(path: Path, options: TraceOptions) -> Workload:  # noqa: ARG00
     notes = [NOTE_OUTPUTS]
     if num_empty:
         notes.append(f"{num_empty} requests without output generate one token here.")
-    if any(a.start_s > b.start_s for a, b in zip(sessions, sessions[1:], strict=False)):
+    if any(a.start_s > b.start_s for a, b in pairwise(sessions)):
         sessions.sort(key=lambda session: session.start_s)
         notes.append("The file's timestamps fall in places: requests were sorted by timestamp.")
     return Workload(name=path.name, sessions=tuple(sessions), notes=tuple(notes), block_size=BLOCK_SIZE)

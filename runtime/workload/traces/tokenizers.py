@@ -55,7 +55,7 @@ class HuggingFaceTokenizer:
             raise TraceError(path, None, "no such tokenizer file")
         try:
             self._tokenizer = HuggingFace.from_file(str(self._path))
-        except Exception as error:  # noqa: BLE001  # the library raises bare Exception
+        except Exception as error:
             raise TraceError(path, None, f"is no tokenizer.json: {error}") from error
 
     @property

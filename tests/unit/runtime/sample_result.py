@@ -88,9 +88,7 @@ def simulation(*runs: RunResult, **changes: object) -> SimulationResult:
     return SimulationResult(**(values | changes))  # type: ignore[arg-type]
 
 
-def plausible_result(
-    num_requests: int = 400, num_samples: int = 300, seed: int = 7
-) -> SimulationResult:
+def plausible_result(num_requests: int = 400, num_samples: int = 300, seed: int = 7) -> SimulationResult:
     """A multi-turn workload with and without the cache, with every status and field in use."""
     return SimulationResult(
         config=_config(),
@@ -249,6 +247,4 @@ def _box(depth: int, tokens: int, label: str, rng: np.random.Generator, level: i
         for i in range(width if rng.random() > 0.15 else 0)
     ]
     locked = any(child.locked for child in children) or bool(rng.random() < 0.08)
-    return TreeBox(
-        depth_tokens=depth, num_tokens=tokens, locked=locked, children=children, label=label
-    )
+    return TreeBox(depth_tokens=depth, num_tokens=tokens, locked=locked, children=children, label=label)

@@ -1,0 +1,1 @@
+"""Timing, results, and where they were taken. Knows nothing of caches."""

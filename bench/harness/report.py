@@ -1,0 +1,138 @@
+"""What a benchmark found: figures with the bound and the limit beside them."""
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Samples = Mapping[str, list[float]]
+Setting = int | float | str | list[int]
+
+STATISTICS = {
+    "min": min,
+    "median": statistics.median,
+    "mean": statistics.fmean,
+    "p99": lambda samples: percentile(samples, 99),
+    "max": max,
+}
+
+
+def percentile(samples: list[float], percent: float) -> float:
+    """The smallest sample that is not exceeded by `percent` % of them."""
+    ordered = sorted(samples)
+    return ordered[max(0, -int(-len(ordered) * percent // 100) - 1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What a figure is held against, measured in the same run.
+
+    Attributes:
+        name: What it is.
+        samples: As in the figure.
+    """
+
+    name: str
+    samples: Samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What a figure should not exceed: `factor` x the median of the bound + `plus`.
+
+    Attributes:
+        statistic: Which statistic of the figure is meant, a key of `STATISTICS`.
+        plus: In the unit of the figure.
+        factor: Of the bound's median; 0 where the limit does not depend on one.
+        low: The statistic should not fall below this, in the unit of the figure.
+        source: Who asks for it: "issue", or "ours" where the issue names no number.
+    """
+
+    statistic: str
+    plus: float = 0.0
+    factor: float = 0.0
+    low: float | None = None
+    source: str = "issue"
+
+    def text(self) -> str:
+        """The limit in words."""
+        terms = [f"{self.factor:g} x bound"] if self.factor else []
+        if self.plus or not terms:
+            terms.append(f"{self.plus:g}")
+        low = "" if self.low is None else f"{self.low:g} <= "
+        mark = "" if self.source == "issue" else f" ({self.source})"
+        return f"{low}{self.statistic} <= {' + '.join(terms)}{mark}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One thing measured.
+
+    Attributes:
+        name: What it is.
+        unit: Unit of the samples.
+        samples: Raw samples by clock ("cpu", "wall"), or under "value" for what is not time.
+        bound: What it is held against.
+        limits: What it should not exceed.
+    """
+
+    name: str
+    unit: str
+    samples: Samples
+    bound: Bound | None = None
+    limits: tuple[Limit, ...] = ()
+
+    def statistic(self, name: str, clock: str) -> float:
+        """A statistic of the samples of one clock."""
+        return float(STATISTICS[name](self.samples[clock]))
+
+    def ratio(self, clock: str) -> float | None:
+        """Median over the bound's median; `None` without a bound."""
+        if self.bound is None:
+            return None
+        below = statistics.median(self.bound.samples[clock])
+        return self.statistic("median", clock) / below if below else None
+
+    def holds(self, limit: Limit, clock: str) -> bool:
+        """Whether a limit holds by one clock."""
+        value, high = self.statistic(limit.statistic, clock), limit.plus
+        if limit.factor:
+            assert self.bound is not None
+            high += limit.factor * statistics.median(self.bound.samples[clock])
+        return value <= high and (limit.low is None or value >= limit.low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All figures of one benchmark.
+
+    Attributes:
+        name: Its name in the registry.
+        question: What it asks.
+        config: Every setting that a rerun needs.
+        figures: In the order they are shown.
+        notes: What to know when reading them.
+        error: Why there are no figures, where something went wrong.
+    """
+
+    name: str
+    question: str
+    config: dict[str, Setting] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def verdicts(report: Report) -> list[dict[str, str | float | bool]]:
+    """Each limit of a report with what was measured, by clock."""
+    return [
+        {
+            "figure": figure.name,
+            "clock": clock,
+            "limit": limit.text(),
+            "value": figure.statistic(limit.statistic, clock),
+            "holds": figure.holds(limit, clock),
+        }
+        for figure in report.figures
+        for limit in figure.limits
+        for clock in figure.samples
+    ]

@@ -1,0 +1,84 @@
+"""What runs a plan: the protocol, and the executor that only reckons how long it would take."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from runtime.cost import CostModel, StepLoad
+from runtime.errors import WorkloadError
+from runtime.workload import FRESH_TOKEN_BASE
+from scheduler import Row, StepPlan
+
+_TOKEN_END = 2**31
+
+
+class StepOutput(NamedTuple):
+    """What a step brought.
+
+    Attributes:
+        tokens: Generated tokens by request id, for each row that generates.
+        elapsed_ps: How long it took. Unit: picoseconds.
+    """
+
+    tokens: Mapping[str, Sequence[int]]
+    elapsed_ps: int
+
+
+class Executor(Protocol):
+    """Runs plans one after another."""
+
+    def execute(self, plan: StepPlan) -> StepOutput:
+        """Run the copies of a plan, then its rows.
+
+        An executor that raises has computed nothing that counts; the plan is then discarded.
+        """
+        ...
+
+
+class CostModelExecutor:
+    """Simulates a step: reckons its time and makes up its output.
+
+    Generated tokens are counted up from `FRESH_TOKEN_BASE`: they occupy the cache, and are found again only
+    by prompts that contain them.
+
+    Args:
+        cost_model: What a step costs.
+    """
+
+    def __init__(self, cost_model: CostModel) -> None:
+        self._cost = cost_model
+        self._next_token = FRESH_TOKEN_BASE
+
+    def execute(self, plan: StepPlan) -> StepOutput:
+        """See `Executor`. Coalesced decode steps take exactly as long as single ones. O(rows)."""
+        load = _load(plan.rows)
+        num_steps = max((row.max_tokens for row in plan.rows), default=0)
+        cost = self._cost
+        elapsed_ps = cost.decode_run_ps(load, num_steps) if num_steps > 1 else cost.step_ps(load)
+        tokens = {row.request.request_id: self._fresh(row.max_tokens) for row in plan.rows if row.max_tokens}
+        return StepOutput(tokens, elapsed_ps)
+
+    def steps_until(self, rows: Sequence[Row], time_left_ps: int) -> int:
+        """Decode steps of `rows` until `time_left_ps` have passed, at least 1. O(rows + log steps)."""
+        load = _load(rows)
+        high = 1
+        while self._cost.decode_run_ps(load, high) < time_left_ps:
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._cost.decode_run_ps(load, middle) < time_left_ps:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _fresh(self, count: int) -> range:
+        first = self._next_token
+        self._next_token += count
+        if self._next_token > _TOKEN_END:
+            raise WorkloadError(f"more than {_TOKEN_END - FRESH_TOKEN_BASE} tokens were generated")
+        return range(first, first + count)
+
+
+def _load(rows: Sequence[Row]) -> StepLoad:
+    return StepLoad.of((row.start, row.extend_len, row.max_tokens > 0) for row in rows)

@@ -1,0 +1,198 @@
+"""An experiment: one workload, with the cache and without, and what a reader needs beside the numbers."""
+
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Final
+
+from radixcache import CacheConfig, NullPrefixCache, PrefixCache
+from radixcache.errors import InvalidConfig
+from runtime.cost import CostModel
+from runtime.executor import CostModelExecutor
+from runtime.result import BASELINE_LABEL, CACHE_LABEL, RunResult, SimulationResult
+from runtime.simulation.arrivals import ClosedLoop, OpenLoop, Pace
+from runtime.simulation.simulator import Simulation
+from runtime.workload import Workload
+from scheduler import Scheduler, SchedulerConfig
+
+_CACHES: Final[Mapping[str, type[PrefixCache]]] = {
+    BASELINE_LABEL: NullPrefixCache,
+    CACHE_LABEL: PrefixCache,
+}
+
+OnProgress = Callable[[str, int], None]
+"""Called with the label of a run and the number of turns that were settled since the last call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a workload is served.
+
+    Attributes:
+        cost: Model and GPU, and what a step costs on them.
+        page_size: Tokens a page holds.
+        capacity_tokens: Tokens of KV in the pool; `None`: what fits into the GPU beside the weights.
+        memory_fraction: Share of the GPU's memory that may be used, for that.
+        eviction: Eviction policy.
+        partial_reuse: Whether starts of pages are copied.
+        scheduler: Settings of the scheduler.
+        pace: When sessions start.
+        baseline: Whether the run without a cache is made too.
+    """
+
+    cost: CostModel
+    page_size: int = 16
+    capacity_tokens: int | None = None
+    memory_fraction: float = 0.9
+    eviction: str = "lru"
+    partial_reuse: bool = False
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    pace: Pace = field(default_factory=OpenLoop)
+    baseline: bool = True
+
+    def cache_config(self) -> CacheConfig:
+        """Settings of the cache.
+
+        Raises:
+            InvalidConfig: The capacity holds no page, or a setting is out of range.
+            ModelDoesNotFit: No capacity was given, and the GPU has no room beside the weights.
+        """
+        if self.page_size < 1:
+            raise InvalidConfig(f"page_size is an integer >= 1, got {self.page_size}")
+        capacity = self.capacity_tokens
+        if capacity is None:
+            capacity = self.cost.pool_tokens(
+                memory_fraction=self.memory_fraction,
+                page_size=self.page_size,
+                chunk_tokens=self.scheduler.token_budget,
+            )
+        if capacity < self.page_size:
+            raise InvalidConfig(f"a capacity of {capacity} tokens holds no page of {self.page_size} tokens")
+        return CacheConfig(
+            num_pages=capacity // self.page_size,
+            page_size=self.page_size,
+            eviction=self.eviction,
+            partial_reuse=self.partial_reuse,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A workload and how it is served.
+
+    Attributes:
+        workload: What arrives.
+        workload_config: Where it comes from, as JSON values for the report.
+        setup: How it is served.
+        seed: The seed it was made with.
+    """
+
+    workload: Workload
+    workload_config: dict[str, Any]
+    setup: Setup
+    seed: int
+
+    @property
+    def labels(self) -> list[str]:
+        """The runs to make."""
+        return [CACHE_LABEL] if not self.setup.baseline else [BASELINE_LABEL, CACHE_LABEL]
+
+
+def run_experiment(experiment: Experiment, on_progress: OnProgress = lambda *_: None) -> SimulationResult:
+    """Make every run of an experiment, one after another.
+
+    Raises:
+        InvalidConfig, ModelDoesNotFit: See `Setup.cache_config`.
+        Stalled: The scheduler found no way on.
+    """
+    config = experiment.setup.cache_config()
+    runs = [_run(experiment, config, label, on_progress) for label in experiment.labels]
+    return SimulationResult(
+        config=_describe(experiment, config),
+        seed=experiment.seed,
+        versions=_versions(),
+        notes=_notes(experiment),
+        warnings=[warning for run in runs for warning in _warnings(run, experiment)],
+        runs=runs,
+    )
+
+
+def _run(experiment: Experiment, config: CacheConfig, label: str, on_progress: OnProgress) -> RunResult:
+    setup = experiment.setup
+    cache = _CACHES[label](config)
+    return Simulation(
+        experiment.workload,
+        setup.pace,
+        cache=cache,
+        scheduler=Scheduler(cache, setup.scheduler),
+        executor=CostModelExecutor(setup.cost),
+        on_progress=lambda settled: on_progress(label, settled),
+    ).run()
+
+
+def _describe(experiment: Experiment, config: CacheConfig) -> dict[str, Any]:
+    setup, pace = experiment.setup, experiment.setup.pace
+    closed = isinstance(pace, ClosedLoop)
+    return {
+        "workload": {
+            "name": experiment.workload.name,
+            "sessions": len(experiment.workload.sessions),
+            "requests": experiment.workload.num_turns,
+            **experiment.workload_config,
+        },
+        "pace": {"users": pace.users} if isinstance(pace, ClosedLoop) else {"rate_scale": pace.rate_scale},
+        "loop": "closed" if closed else "open",
+        "cache": {
+            "num_pages": config.num_pages,
+            "page_size": config.page_size,
+            "capacity_tokens": config.num_pages * config.page_size,
+            "capacity_from": "memory of the GPU" if setup.capacity_tokens is None else "given",
+            "eviction": config.eviction,
+            "partial_reuse": config.partial_reuse,
+        },
+        "scheduler": {
+            "policy": setup.scheduler.policy,
+            "token_budget": setup.scheduler.token_budget,
+            "prefill_chunk_tokens": setup.scheduler.chunk_tokens,
+            "max_running": setup.scheduler.max_running,
+        },
+        "cost_model": setup.cost.describe(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    packages = ("radixcache", "numpy", "sortedcontainers")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _notes(experiment: Experiment) -> list[str]:
+    return [
+        "Times are simulated: the scheduler and the cache are the real ones, the GPU is a cost model.",
+        "Generated tokens are made up; they occupy the cache, and hit where a later prompt contains them.",
+        *experiment.workload.notes,
+    ]
+
+
+def _warnings(run: RunResult, experiment: Experiment) -> list[str]:
+    warnings = []
+    refused = [record for record in run.requests if record.status == "refused"]
+    if refused:
+        warnings.append(
+            f"{run.label}: {len(refused)} requests were refused, the first because: {refused[0].error}"
+        )
+    failed = [record for record in run.requests if record.status == "failed"]
+    if failed:
+        warnings.append(f"{run.label}: {len(failed)} requests failed, the first because: {failed[0].error}")
+    never_sent = run.counters["turns never sent"]
+    if never_sent:
+        warnings.append(f"{run.label}: {never_sent} turns were never sent, for want of the answer before")
+    too_many = max(8, len(run.requests) // 100)
+    open_loop = isinstance(experiment.setup.pace, OpenLoop)
+    if open_loop and run.offered_load > 1 and run.backlog_at_last_arrival > too_many:
+        warnings.append(
+            f"{run.label}: the offered load is {run.offered_load:.2f} times what can be served "
+            f"({run.backlog_at_last_arrival} requests waited when the last one arrived); the percentiles then "
+            "measure the length of the trace, not the service"
+        )
+    return warnings

@@ -1,0 +1,166 @@
+"""One run of one workload through one cache."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from radixcache import NullPrefixCache, PrefixCache, RadixCacheError, Tokens
+from runtime.clock import PS_PER_S, VirtualClock, seconds
+from runtime.executor import CostModelExecutor
+from runtime.result import BASELINE_LABEL, CACHE_LABEL, RequestRecord, RunResult
+from runtime.simulation.arrivals import Arrival, Arrivals, Pace
+from runtime.simulation.recorder import Timeline, record_of
+from runtime.simulation.tree_picture import tree_picture
+from runtime.workload import Workload
+from scheduler import Request, Row, Scheduler
+
+_FIRST_SAMPLING_PS = PS_PER_S // 20
+_FAR_FUTURE_PS = 10**9 * PS_PER_S
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the loop counts by itself."""
+
+    num_plans: int = 0
+    num_steps: int = 0
+    busy_ps: int = 0
+    output_tokens: int = 0
+    last_arrival_ps: int = 0
+    backlog_at_last_arrival: int = 0
+    num_preemptions: int = 0
+    num_never_sent: int = 0
+
+
+class Simulation:
+    """Serves a workload in simulated time, through the very scheduler and cache that an engine embeds.
+
+    Args:
+        workload: What arrives.
+        pace: When it arrives.
+        cache: Finds prefixes and hands out pages.
+        scheduler: Uses that cache.
+        executor: Reckons the steps.
+        on_progress: Called with the number of turns that were settled since the last call.
+        coalesce: Plan decode steps between two events as one. Changes no result, only the wall time.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        pace: Pace,
+        *,
+        cache: PrefixCache,
+        scheduler: Scheduler,
+        executor: CostModelExecutor,
+        on_progress: Callable[[int], None] = lambda _: None,
+        coalesce: bool = True,
+    ) -> None:
+        self._arrivals = Arrivals(workload, pace)
+        self._cache = cache
+        self._scheduler = scheduler
+        self._executor = executor
+        self._on_progress = on_progress
+        self._coalesce = coalesce
+        self._clock = VirtualClock()
+        self._timeline = Timeline(cache, scheduler, _FIRST_SAMPLING_PS)
+        self._in_system: dict[str, Arrival] = {}
+        self._records: list[tuple[int, RequestRecord]] = []
+        self._tally = _Tally()
+
+    def run(self) -> RunResult:
+        """Serve everything. Deterministic: no wall time, no environment, no randomness.
+
+        Raises:
+            Stalled: The scheduler found no way on.
+        """
+        while True:
+            now_ps = self._clock.now_ps()
+            self._submit_due(now_ps)
+            if self._scheduler.is_idle:
+                next_ps = self._arrivals.next_time()
+                if next_ps is None:
+                    break
+                self._clock.advance_to(next_ps)
+                continue
+            self._step(now_ps)
+        self._timeline.sample(self._clock.now_ps(), self._tally.output_tokens)
+        return self._result()
+
+    def _submit_due(self, now_ps: int) -> None:
+        for arrival in self._arrivals.due(now_ps):
+            turn = arrival.turn
+            prompt = Tokens.trusted(self._arrivals.prompt(arrival).tobytes())
+            request = Request(arrival.request_id, prompt, turn.output_len, turn.namespace)
+            self._tally.last_arrival_ps = arrival.time_ps
+            try:
+                self._scheduler.submit(request, arrival.time_ps)
+            except RadixCacheError as error:
+                self._settle(arrival, request, now_ps, error)
+                continue
+            self._in_system[request.request_id] = arrival
+            self._tally.backlog_at_last_arrival = self._scheduler.num_waiting
+
+    def _step(self, now_ps: int) -> None:
+        plan = self._scheduler.schedule(now_ps, self._horizon if self._coalesce else None)
+        tally = self._tally
+        tally.num_preemptions += len(plan.preempted)
+        for request in plan.failed:
+            self._settle(self._in_system.pop(request.request_id), request, now_ps)
+        if not plan:
+            return
+        output = self._executor.execute(plan)
+        tally.num_plans += 1
+        tally.num_steps += max(1, *(row.max_tokens for row in plan.rows))
+        tally.busy_ps += output.elapsed_ps
+        tally.output_tokens += sum(map(len, output.tokens.values()))
+        end_ps = now_ps + output.elapsed_ps
+        self._clock.advance_to(end_ps)
+        for request in self._scheduler.commit(plan, dict(output.tokens), end_ps):
+            self._settle(self._in_system.pop(request.request_id), request, end_ps)
+        self._timeline.tick(end_ps, tally.output_tokens)
+
+    def _horizon(self, rows: Sequence[Row]) -> int:
+        """Decode steps that end before anybody new would be looked at."""
+        next_ps = self._arrivals.next_time()
+        left_ps = _FAR_FUTURE_PS if next_ps is None else next_ps - self._clock.now_ps()
+        return self._executor.steps_until(rows, left_ps)
+
+    def _settle(
+        self, arrival: Arrival, request: Request, now_ps: int, error: RadixCacheError | None = None
+    ) -> None:
+        record = record_of(arrival, request, error)
+        self._records.append((arrival.order, record))
+        if record.status == "finished":
+            self._arrivals.finished(arrival, request.output, now_ps)
+            self._on_progress(1)
+        else:
+            num_lost = self._arrivals.broken_off(arrival, now_ps)
+            self._tally.num_never_sent += num_lost
+            self._on_progress(1 + num_lost)
+
+    def _result(self) -> RunResult:
+        tally, stats = self._tally, self._cache.stats
+        last_arrival_s = seconds(tally.last_arrival_ps)
+        return RunResult(
+            label=BASELINE_LABEL if isinstance(self._cache, NullPrefixCache) else CACHE_LABEL,
+            requests=[record for _, record in sorted(self._records, key=lambda pair: pair[0])],
+            timeline=self._timeline.samples(),
+            counters={
+                "plans": tally.num_plans,
+                "steps": tally.num_steps,
+                "preemptions": tally.num_preemptions,
+                "turns never sent": tally.num_never_sent,
+                "evictions": stats.evicted_pages,
+                "eviction runs": stats.evictions,
+                "published pages": stats.published_pages,
+                "duplicate pages": stats.duplicate_pages,
+                "tree nodes at the end": stats.num_nodes,
+                "resumed prompt tokens": stats.resumed_tokens,
+                "resumed matched tokens": stats.resumed_matched_tokens,
+            },
+            makespan_s=seconds(self._clock.now_ps()),
+            last_arrival_s=last_arrival_s,
+            offered_load=seconds(tally.busy_ps) / last_arrival_s if last_arrival_s else 0.0,
+            backlog_at_last_arrival=tally.backlog_at_last_arrival,
+            tree=tree_picture(self._cache),
+        )

@@ -1,0 +1,124 @@
+"""Whether one more request fits, with room for everybody to grow."""
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.request import Request
+
+_WINDOW = 1024
+
+
+class OutputLengths:
+    """Lengths of the outputs that finished last: what the others may still grow to.
+
+    Complexity:
+        `expect` for n requests: O(n log window), and O(window log window) after lengths were added.
+    """
+
+    def __init__(self) -> None:
+        self._recent: deque[int] = deque(maxlen=_WINDOW)
+        self._sorted: npt.NDArray[np.int64] | None = None
+        self._sums: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+
+    def add(self, output_len: int) -> None:
+        """An output finished at this length."""
+        self._recent.append(output_len)
+        self._sorted = None
+
+    def expect(
+        self, generated: npt.NDArray[np.int64], limits: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Tokens still to come, expected.
+
+        The mean of the finished outputs that were longer than what was generated, less that, and never past
+        the request's own limit; the limit itself where no longer output is known.
+
+        Args:
+            generated: Output tokens so far, int64 of shape [n].
+            limits: Output tokens at most, int64 of shape [n].
+
+        Returns:
+            int64 of shape [n], >= 0.
+        """
+        if self._sorted is None:
+            self._sorted = np.sort(np.fromiter(self._recent, dtype=np.int64, count=len(self._recent)))
+            self._sums = np.concatenate(([0], np.cumsum(self._sorted)))
+        first_longer = np.searchsorted(self._sorted, generated, side="right")
+        num_longer = len(self._sorted) - first_longer
+        total = self._sums[-1] - self._sums[first_longer]
+        mean = -(-total // np.maximum(num_longer, 1))
+        target = np.where(num_longer > 0, np.minimum(mean, limits), limits)
+        return np.maximum(target - generated, 0)
+
+
+def peak_pages(own_pages: npt.NDArray[np.int64], remaining: npt.NDArray[np.int64], page_size: int) -> int:
+    """Pages that these requests will hold at the worst moment, if each ends when expected.
+
+    When the k that last longest are left, each has grown by what the k-th still had to come:
+    the largest, over k, of the sum of their pages + k * growth of the k-th.
+
+    Args:
+        own_pages: Pages each holds for itself alone, int64 of shape [n].
+        remaining: Tokens each has still to come, int64 of shape [n].
+        page_size: Tokens a page holds.
+
+    Complexity:
+        O(n log n).
+
+    Example:
+        >>> peak_pages(np.array([4, 2]), np.array([16, 32]), 16)
+        8
+    """
+    if not len(own_pages):
+        return 0
+    longest_first = np.argsort(-remaining, kind="stable")
+    growth = -(-remaining[longest_first] // page_size)
+    counts = np.arange(1, len(growth) + 1)
+    return int((np.cumsum(own_pages[longest_first]) + counts * growth).max())
+
+
+def own_pages(request: Request, page_size: int) -> int:
+    """Pages for the known tokens of a request behind what it matched when it was admitted."""
+    return -(-request.num_known // page_size) - request.own_from // page_size
+
+
+def fits(
+    running: Sequence[Request],
+    candidate: Request,
+    *,
+    available: int,
+    num_pages: int,
+    page_size: int,
+    lengths: OutputLengths,
+) -> bool:
+    """Whether `candidate` can run beside `running` without anybody running out of pages, as expected.
+
+    Args:
+        running: Requests that run.
+        candidate: One that has matched and holds no page of its own yet.
+        available: Free and evictable pages, after the candidate's match was locked.
+        num_pages: Pages in the pool; stands in for an output limit where a request has none.
+        page_size: Tokens a page holds.
+        lengths: What is known of outputs.
+    """
+    everybody = [*running, candidate]
+    own = np.array([own_pages(request, page_size) for request in everybody], dtype=np.int64)
+    held = sum(_held_pages(request, page_size) for request in running)
+    generated = np.array([len(request.output) for request in everybody], dtype=np.int64)
+    limits = np.array(
+        [
+            num_pages * page_size if request.max_new_tokens is None else request.max_new_tokens
+            for request in everybody
+        ],
+        dtype=np.int64,
+    )
+    return peak_pages(own, lengths.expect(generated, limits), page_size) <= available + held
+
+
+def _held_pages(request: Request, page_size: int) -> int:
+    """Pages a running request holds now behind what it matched."""
+    assert request.sequence is not None
+    return (request.sequence.reserved_len - request.own_from) // page_size

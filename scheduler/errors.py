@@ -1,0 +1,45 @@
+"""What the scheduler raises, beside the cache's own errors."""
+
+from radixcache import RadixCacheError
+
+
+class InvalidRequest(RadixCacheError, ValueError):
+    """A request is malformed; names the value and the limit."""
+
+
+class RequestTooLong(RadixCacheError, ValueError):
+    """A request can never fit into the pool, however empty.
+
+    Attributes:
+        request_id: Which request.
+        num_tokens: Tokens it would have KV for at its end.
+        max_tokens: The largest that can be served.
+    """
+
+    def __init__(self, request_id: str, num_tokens: int, max_tokens: int) -> None:
+        super().__init__(
+            f"request {request_id!r} needs KV for {num_tokens} tokens, the pool holds at most {max_tokens}"
+        )
+        self.request_id = request_id
+        self.num_tokens = num_tokens
+        self.max_tokens = max_tokens
+
+
+class PoolOutgrown(RadixCacheError, MemoryError):
+    """A request without an output limit outgrew the whole pool; it ended, the others go on."""
+
+
+class PlanError(RadixCacheError, RuntimeError):
+    """Plans and commits do not alternate, or the outputs do not fit the plan. Nothing changed."""
+
+
+class RequestStateError(RadixCacheError, RuntimeError):
+    """A request was to go where its state does not lead."""
+
+
+class Stalled(RadixCacheError, RuntimeError):
+    """Requests wait and nothing can run, plan after plan."""
+
+
+class WrongThread(RadixCacheError, RuntimeError):
+    """The scheduler is used from a second thread."""

@@ -1,0 +1,161 @@
+"""A request as the scheduler sees it, and the states it goes through."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from radixcache import Namespace, Sequence, Tokens
+from radixcache.tokens import TokenSource
+from scheduler.errors import InvalidRequest, RequestStateError
+
+
+class RequestState(StrEnum):
+    """Where a request is in its life."""
+
+    NEW = "new"
+    WAITING = "waiting"
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    FINISHED = "finished"
+    ABORTED = "aborted"
+    FAILED = "failed"
+
+
+TRANSITIONS: Final[dict[RequestState, frozenset[RequestState]]] = {
+    RequestState.NEW: frozenset({RequestState.WAITING}),
+    RequestState.WAITING: frozenset({RequestState.RUNNING, RequestState.ABORTED}),
+    RequestState.RUNNING: frozenset(
+        {RequestState.PREEMPTED, RequestState.FINISHED, RequestState.ABORTED, RequestState.FAILED}
+    ),
+    RequestState.PREEMPTED: frozenset({RequestState.RUNNING, RequestState.ABORTED, RequestState.FAILED}),
+    RequestState.FINISHED: frozenset(),
+    RequestState.ABORTED: frozenset(),
+    RequestState.FAILED: frozenset(),
+}
+"""Where each state may lead."""
+
+
+class PreemptReason(StrEnum):
+    """Why a running request was thrown back to waiting."""
+
+    OUT_OF_PAGES = "out_of_pages"
+    STEP_FAILED = "step_failed"
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A unit of user work: a prompt and a limit of output tokens.
+
+    Args:
+        request_id: Unique among those in the scheduler.
+        prompt: Token ids, at least one; see `radixcache.Tokens`.
+        max_new_tokens: Tokens to generate at most, >= 1; `None`: until the executor ends it.
+        namespace: See `radixcache.Namespace`.
+        read: `False`: use no cached prefix.
+        write: `False`: leave nothing in the cache.
+        priority: Hint for eviction, >= 0.
+        retain: Seconds for which the hint holds.
+
+    The scheduler keeps the rest; times are whatever `now` it is given.
+
+    Attributes:
+        state: Where the request is in its life.
+        number: Order of submission, from 0; -1 before.
+        sequence: What it holds in the cache while it runs.
+        output: Token ids generated so far.
+        submitted_at: Time of submission.
+        first_scheduled_at: Time of the plan that first contained it.
+        first_token_at: Time of the commit that brought its first token.
+        finished_at: Time of the commit or call that ended it.
+        matched_len: Prompt tokens found in the cache at first admission.
+        copied_len: Prompt tokens copied from part of a page at first admission.
+        missed_tokens: Prompt tokens not found at first admission, by reason.
+        prefill_tokens: Tokens computed that were known before, recomputed ones included.
+        recomputed_tokens: Tokens computed a second time after preemptions.
+        num_preemptions: How often it was thrown back.
+        error: Why it failed.
+    """
+
+    request_id: str
+    prompt: Tokens
+    max_new_tokens: int | None
+    namespace: Namespace = None
+    read: bool = True
+    write: bool = True
+    priority: int = 0
+    retain: float | None = None
+
+    state: RequestState = field(default=RequestState.NEW, init=False)
+    number: int = field(default=-1, init=False)
+    sequence: Sequence | None = field(default=None, init=False)
+    output: list[int] = field(default_factory=list, init=False)
+    submitted_at: float | None = field(default=None, init=False)
+    first_scheduled_at: float | None = field(default=None, init=False)
+    first_token_at: float | None = field(default=None, init=False)
+    finished_at: float | None = field(default=None, init=False)
+    matched_len: int = field(default=0, init=False)
+    copied_len: int = field(default=0, init=False)
+    missed_tokens: dict[str, int] = field(default_factory=dict, init=False)
+    prefill_tokens: int = field(default=0, init=False)
+    recomputed_tokens: int = field(default=0, init=False)
+    num_preemptions: int = field(default=0, init=False)
+    error: Exception | None = field(default=None, init=False)
+
+    own_from: int = field(default=0, init=False, repr=False)
+    """Tokens matched at the latest admission: what lies behind them is this request's own."""
+    was_computed: int = field(default=0, init=False, repr=False)
+    """Tokens that had KV when it was preempted last."""
+    ended_before: int = field(default=0, init=False, repr=False)
+    """Requests that had ended when it was preempted last."""
+
+    @classmethod
+    def of(
+        cls,
+        request_id: str,
+        prompt: TokenSource,
+        max_new_tokens: int | None,
+        *,
+        namespace: Namespace = None,
+        read: bool = True,
+        write: bool = True,
+        priority: int = 0,
+        retain: float | None = None,
+    ) -> "Request":
+        """Make a request from any token source.
+
+        Raises:
+            InvalidRequest: No prompt, or `max_new_tokens` below 1.
+            InvalidTokens, InvalidTokenType: See `radixcache.Tokens`.
+        """
+        tokens = prompt if isinstance(prompt, Tokens) else Tokens(prompt)
+        if not len(tokens):
+            raise InvalidRequest(f"request {request_id!r}: a prompt has at least one token, got none")
+        if max_new_tokens is not None and max_new_tokens < 1:
+            raise InvalidRequest(
+                f"request {request_id!r}: max_new_tokens is at least 1, got {max_new_tokens}"
+            )
+        return cls(request_id, tokens, max_new_tokens, namespace, read, write, priority, retain)
+
+    @property
+    def num_known(self) -> int:
+        """Prompt and output tokens."""
+        return len(self.prompt) + len(self.output)
+
+    @property
+    def remaining(self) -> int | None:
+        """Tokens still to generate at most; `None`: no limit."""
+        return None if self.max_new_tokens is None else self.max_new_tokens - len(self.output)
+
+    def known_tokens(self) -> Tokens:
+        """Prompt and output as one buffer."""
+        return Tokens.trusted(self.prompt.data + Tokens(self.output).data) if self.output else self.prompt
+
+    def enter(self, state: RequestState) -> None:
+        """Go to another state.
+
+        Raises:
+            RequestStateError: The present state does not lead there.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise RequestStateError(f"request {self.request_id!r} is {self.state}, it cannot become {state}")
+        self.state = state
