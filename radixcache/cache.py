@@ -1,13 +1,13 @@
 """The façade: what an engine holds."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from radixcache.allocator import PageArray
+from radixcache.arguments import as_integer, as_seconds
 from radixcache.config import CacheConfig
-from radixcache.errors import CacheBusy, InvalidArgument, InvalidArgumentType, InvalidTokens
+from radixcache.errors import CacheBusy, InvalidArgument, InvalidTokens
 from radixcache.events import CacheObserver, EventLog, Snapshot, Stored
 from radixcache.eviction import Use
 from radixcache.misses import Miss, MissReason
@@ -172,17 +172,15 @@ class PrefixCache:
         return Miss(reason, (limit - at) // TOKEN_BYTES, tail_reason, tail_tokens, age)
 
     def _use(self, priority: int, retain: float | None) -> Use:
-        if not isinstance(priority, (int, np.integer)):
-            raise InvalidArgumentType(f"priority is an integer, got {priority!r}")
+        priority = as_integer("priority", priority)
         if priority < 0:
             raise InvalidArgument(f"priority is at least 0, got {priority}")
         if retain is None:
-            return Use(int(priority)) if priority else _NO_HINT
-        if not isinstance(retain, (int, float, np.integer, np.floating)):
-            raise InvalidArgumentType(f"retain is a number of seconds, got {retain!r}")
-        if not 0 <= retain < math.inf:
-            raise InvalidArgument(f"retain is a finite number of seconds >= 0, got {retain}")
-        return Use(max(1, int(priority)), self._state.now + float(retain))
+            return Use(priority) if priority else _NO_HINT
+        seconds = as_seconds("retain", retain)
+        if seconds < 0:
+            raise InvalidArgument(f"retain is at least 0, got {retain}")
+        return Use(max(1, priority), self._state.now + seconds)
 
     # Pages
 
@@ -198,16 +196,15 @@ class PrefixCache:
             The number of pages that became free.
 
         Raises:
-            InvalidArgument: `num_pages` is negative.
+            InvalidArgument, InvalidArgumentType: `num_pages` is no integer, or negative.
 
         Complexity:
             O(k log n) for k leaves that go, of n evictable ones.
         """
-        if not isinstance(num_pages, (int, np.integer)):
-            raise InvalidArgumentType(f"num_pages is an integer, got {num_pages!r}")
+        num_pages = as_integer("num_pages", num_pages)
         if num_pages < 0:
             raise InvalidArgument(f"num_pages is at least 0, got {num_pages}")
-        return self._state.evict(int(num_pages))
+        return self._state.evict(num_pages)
 
     def reset(self) -> None:
         """Drop every cached page and every record of what was cached. Counters go on.
@@ -239,14 +236,16 @@ class PrefixCache:
     def advance_time(self, now: float) -> None:
         """Tell the time, for retention times and the ages of evicted pages.
 
+        Tell it before the first sequence is opened, or never: what was noted in lookups is not converted.
+
         Args:
             now: Seconds since any fixed moment, not falling.
 
         Raises:
-            InvalidArgument: The time falls, or is not finite.
+            InvalidArgument, InvalidArgumentType: `now` is no finite number, or earlier than last time.
         """
-        state = self._state
-        if not math.isfinite(now) or (state.time is not None and now < state.time):
+        state, now = self._state, as_seconds("now", now)
+        if state.time is not None and now < state.time:
             raise InvalidArgument(f"time cannot go from {state.time} to {now}")
         state.time = now
         state.tree.policy.advance_time(now)

@@ -86,7 +86,10 @@ def _locks_are_held(state: CacheState) -> Iterator[str]:
         children = (node.children or {}).values()
         expected = holders[id(node)] + sum(child.lock_count > 0 for child in children)
         if node.lock_count != expected:
-            yield f"I3 node {node.number} is locked {node.lock_count} times, holders and locked children: {expected}"
+            yield (
+                f"I3 node {node.number} is locked {node.lock_count} times, "
+                f"holders and locked children: {expected}"
+            )
 
 
 def _counters_are_true(state: CacheState) -> Iterator[str]:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from radixcache.allocator import PageArray
+from radixcache.arguments import as_integer
 from radixcache.copies import CopySource, PageCopy
-from radixcache.errors import InvalidArgument, InvalidArgumentType, SequenceStateError
+from radixcache.errors import InvalidArgument, SequenceStateError
 from radixcache.eviction import Use
 from radixcache.misses import Miss
 from radixcache.node import Node
@@ -145,13 +146,14 @@ class Sequence:
         """Slot numbers of the token positions [start, stop), int64 of shape [stop - start].
 
         Raises:
-            InvalidArgument: Not 0 <= start <= stop <= `reserved_len`.
+            InvalidArgument, InvalidArgumentType: Not integers with 0 <= start <= stop <= `reserved_len`.
             SequenceStateError: The sequence has ended.
 
         Complexity:
             O(stop - start).
         """
         self._require("slots")
+        start, stop = as_integer("start", start), as_integer("stop", stop)
         if not 0 <= start <= stop <= self.reserved_len:
             raise InvalidArgument(
                 f"slots need 0 <= start <= stop <= {self.reserved_len}, got [{start}, {stop})"
@@ -174,22 +176,22 @@ class Sequence:
 
         Raises:
             OutOfPages: Not so many are available. Nothing changed.
-            InvalidArgument: `extend_len` is less than 1.
+            InvalidArgument, InvalidArgumentType: `extend_len` is no integer, or less than 1.
             SequenceStateError: The sequence has ended.
 
         Complexity:
             O(pages reserved) memcpy, and O(k log n) where k leaves have to go.
         """
         self._require("reserve")
-        if not isinstance(extend_len, (int, np.integer)):
-            raise InvalidArgumentType(f"extend_len is an integer, got {extend_len!r}")
+        if type(extend_len) is not int:
+            extend_len = as_integer("extend_len", extend_len)
         if extend_len < 1:
             raise InvalidArgument(f"extend_len is at least 1, got {extend_len}")
         missing = -(-(self.computed_len + extend_len) // self._cache.page_size) - self._num_pages
         if missing > 0:
             if self._offer is not None:
-                self._drop_offer_if_in_the_way(int(missing))
-            self._add_pages(self._cache.take(int(missing)))
+                self._drop_offer_if_in_the_way(missing)
+            self._add_pages(self._cache.take(missing))
         if self._state is SequenceState.OPEN:
             self._state = SequenceState.ACTIVE
             self._admit()
@@ -259,6 +261,7 @@ class Sequence:
 
         Raises:
             InvalidArgument: More tokens than are known, or than pages are reserved for.
+            InvalidArgumentType: `extend_len` is no integer.
             SequenceStateError: Nothing was reserved, the sequence has ended, or copies were not taken.
 
         Complexity:
@@ -266,15 +269,15 @@ class Sequence:
         """
         self._require("advance")
         self._require_copies_taken("advance")
-        if not isinstance(extend_len, (int, np.integer)):
-            raise InvalidArgumentType(f"extend_len is an integer, got {extend_len!r}")
+        if type(extend_len) is not int:
+            extend_len = as_integer("extend_len", extend_len)
         reach = self.computed_len + extend_len
         if extend_len < 0 or reach > self.num_tokens or reach > self.reserved_len:
             raise InvalidArgument(
                 f"cannot advance by {extend_len}: {self.computed_len} tokens are computed, "
                 f"{self.num_tokens} known, {self.reserved_len} have pages"
             )
-        self.computed_len = int(reach)
+        self.computed_len = reach
         self._settle_sources()
 
     def append(self, token_ids: TokenSource) -> None:

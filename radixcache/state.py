@@ -101,22 +101,29 @@ class CacheState:
 
     def evict(self, num_pages: int) -> int:
         """Evict up to `num_pages` pages; returns how many went."""
-        return self._bury(self.tree.evict(num_pages))
-
-    def _bury(self, victims: list[Victim]) -> int:
+        victims = self.tree.evict(num_pages)
         if not victims:
             return 0
         now = self.now
-        for root, anchor, _, pages, first_page in victims:
+        for _, anchor, _, pages, first_page in victims:
             self.ghosts.forget_behind(pages)
-            if not root.retired:
-                self.ghosts.evicted(anchor, first_page, now)
-        gone = np.frombuffer(b"".join([victim.pages for victim in victims]), dtype=np.int32)
-        self.allocator.free(gone)
+            self.ghosts.evicted(anchor, first_page, now)
+        num_gone = self._free(victims)
         self.counters.evictions += len(victims)
-        self.counters.evicted_pages += len(gone)
+        self.counters.evicted_pages += num_gone
         if self.observers:
             self._tell_evicted(victims)
+        return num_gone
+
+    def _drop_retired(self, victims: list[Victim]) -> int:
+        """Free pages of a retired namespace: that is no eviction, and `retire` has told of it."""
+        for victim in victims:
+            self.ghosts.forget_behind(victim.pages)
+        return self._free(victims) if victims else 0
+
+    def _free(self, victims: list[Victim]) -> int:
+        gone = np.frombuffer(b"".join([victim.pages for victim in victims]), dtype=np.int32)
+        self.allocator.free(gone)
         return len(gone)
 
     # Holders
@@ -126,7 +133,7 @@ class CacheState:
         root = node.root
         self.tree.unlock(node)
         if root.retired:
-            self._bury(self.tree.sweep(node))
+            self._drop_retired(self.tree.sweep(node))
         self.tree.drop_if_idle(root)
 
     def settle(self, source: CopySource) -> None:
@@ -137,7 +144,7 @@ class CacheState:
 
     def retire(self, root: Root) -> int:
         """Close a namespace; returns the number of pages that went at once."""
-        num_pages = self._bury(self.tree.retire(root))
+        num_pages = self._drop_retired(self.tree.retire(root))
         self.tell_cleared(root.namespace, everything=False)
         return num_pages
 
@@ -153,8 +160,6 @@ class CacheState:
 
     def _tell_evicted(self, victims: list[Victim]) -> None:
         for root, anchor, depth, pages, _ in victims:
-            if root.retired:
-                continue
             surviving = anchor if isinstance(anchor, int) else None
             for observer in self.observers:
                 observer.evicted(root.namespace, np.frombuffer(pages, dtype="<i4"), surviving, depth)

@@ -1,8 +1,8 @@
 """A seeded multi-turn trace of the shape of the Mooncake conversation trace, where that is not at hand.
 
-Matched by construction or fit: share of requests that continue an earlier conversation (39 %), requests
+Matched by fit: share of requests that continue an earlier conversation (a good third), requests
 between two turns (median 422), prompt and output lengths (means near 12 k and 340 tokens), one block that all
-share, and a third of all blocks seen before. Not matched: arrival times, which a replay does not use.
+share, and 37 to 40 % of all tokens seen before. Not matched: arrival times, which a replay does not use.
 """
 
 import numpy as np

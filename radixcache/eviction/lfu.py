@@ -13,8 +13,8 @@ class LFU(EvictionPolicy):
 
     Time is counted in pages inserted; one turnover is as many as the pool has. A use at time t weighs
     2^(t / turnover), so that ranks stand still between uses: the logarithm of the sum is the rank, and no
-    leaf needs to be looked at because time went by. A prefix used n times leaves at most about log2(n) turnovers
-    after the last use.
+    leaf needs to be looked at because time went by. A prefix used n times leaves at most
+    about log2(n) turnovers after the last use.
 
     `stamp` is the time of the last use (0: none), `state` the rank of all earlier ones (`None`: none). The
     last use is kept apart so that a sequence which publishes chunk by chunk counts once, at its deepest node.

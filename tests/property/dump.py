@@ -31,7 +31,7 @@ class _Dumper:
     def text(self, thing: Any) -> str:
         if thing is None or isinstance(thing, bool | int | float | str | bytes | np.generic):
             return repr(thing)
-        if callable(thing) and not hasattr(thing, "rank"):
+        if callable(thing):
             return f"<{getattr(thing, '__qualname__', type(thing).__qualname__)}>"
         if id(thing) in self._numbers:
             return f"#{self._numbers[id(thing)]}"
