@@ -45,7 +45,10 @@ class CacheConfig:
                 f"page ids go up to {MAX_TOKEN}, but {self.num_pages} pages from {self.first_page} on end at "
                 f"{self.first_page + self.num_pages - 1}"
             )
-        if isinstance(self.eviction, str) and self.eviction not in EVICTION_POLICIES:
+        if not isinstance(self.eviction, str):
+            if not callable(self.eviction):
+                raise InvalidConfig(f"eviction is a name or a function, got {self.eviction!r}")
+        elif self.eviction not in EVICTION_POLICIES:
             near = get_close_matches(self.eviction, EVICTION_POLICIES, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise InvalidConfig(

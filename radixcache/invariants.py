@@ -8,7 +8,6 @@ import numpy as np
 from radixcache.cache import PrefixCache
 from radixcache.errors import InvariantViolation
 from radixcache.node import PAGE_ID_BYTES, Node, Root
-from radixcache.sequence import Sequence
 from radixcache.state import CacheState
 
 
@@ -35,15 +34,11 @@ def _ids(pages: bytes) -> list[int]:
     return [int(page) for page in np.frombuffer(pages, dtype=np.int32)]
 
 
-def _private(seq: Sequence) -> list[int]:
-    return [int(page) for page in seq._table[seq._num_published : seq._num_pages]]
-
-
 def _pages_have_one_owner(state: CacheState) -> Iterator[str]:
     owners: dict[int, str] = {}
     claims = [("the free list", state.allocator.free_pages().tolist())]
     claims += [(f"node {node.number}", _ids(node.live_pages())) for node in _nodes(state)]
-    claims += [(f"sequence {number}", _private(seq)) for number, seq in state.live.items()]
+    claims += [(f"sequence {number}", seq.private_pages()) for number, seq in state.live.items()]
     claims += [("a copy that waits", state.copies.orphans())]
     for owner, pages in claims:
         for page in pages:

@@ -2,7 +2,7 @@
 
 from radixcache.cache import Match, PrefixCache, as_prompt
 from radixcache.misses import Miss, MissReason
-from radixcache.namespace import Namespace
+from radixcache.namespace import Namespace, namespace_key
 from radixcache.sequence import Sequence
 from radixcache.tokens import TokenSource
 
@@ -25,6 +25,7 @@ class NullPrefixCache(PrefixCache):
     def peek(self, prompt: TokenSource, namespace: Namespace = None) -> Match:
         """Finds nothing; refuses what `PrefixCache.peek` refuses. O(len(prompt)) for a check of it."""
         as_prompt(prompt)
+        namespace_key(namespace)
         return Match(0, [])
 
     def open(

@@ -142,6 +142,23 @@ class Sequence:
         view.flags.writeable = False
         return view
 
+    @property
+    def in_flight(self) -> tuple[int | bytes, bytes] | None:
+        """The prompt page this sequence will publish next, for those who may wait for it.
+
+        Returns:
+            The page before it (the key of the namespace where it is the first) and its tokens; `None` when
+            every full page of the prompt is published, or nothing will be.
+        """
+        if self._flight is None:
+            return None
+        anchor, next_page = self._flight
+        return (anchor if anchor >= 0 else self._node.root.key), next_page
+
+    def private_pages(self) -> list[int]:
+        """Ids of the pages that belong to this sequence alone, in position order. O(pages)."""
+        return [int(page) for page in self._table[self._num_published : self._num_pages]]
+
     def slots(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """Slot numbers of the token positions [start, stop), int64 of shape [stop - start].
 
@@ -218,6 +235,8 @@ class Sequence:
                 counters.lookups += 1
                 counters.prompt_tokens += prompt_len
                 counters.matched_tokens += self.matched_len
+                if cache.time is None:
+                    cache.tree.policy.advance_time(counters.lookups)
                 assert self.miss is not None
                 for reason, num_tokens in self.miss.tokens_by_reason().items():
                     counters.missed_tokens[reason] += num_tokens
@@ -338,12 +357,12 @@ class Sequence:
         self._num_published = full
         if leaf is not None:
             tree.policy.insert(leaf, self._how.use, continued=self._published_before and not at)
-            self._published_before = True
             cache.copies.published(leaf, new)
             cache.ghosts.published(anchor, rest[:page_bytes])
             cache.counters.published_pages += len(new)
             if cache.observers:
                 cache.tell_published(leaf, anchor, new, rest)
+        self._published_before = leaf is not None
         self._announce()
 
     def _adopt(self, canonical: bytes) -> None:
@@ -474,10 +493,11 @@ class Sequence:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._state in _LIVE:
-            if kind is None:
+        try:
+            if kind is None and self._state in _LIVE:
                 self.close()
-            else:
+        finally:
+            if self._state in _LIVE:
                 self.abort()
 
     # Within

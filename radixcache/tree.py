@@ -236,6 +236,8 @@ class RadixTree:
             at = at.parent
         if node.parent is not None:
             self.collapse(node)
+        if at is not node and at is not None and at.parent is not None:
+            self.collapse(at)  # a use that went deeper may have been all that its ancestors waited for
 
     # Shrinking
 
@@ -299,10 +301,10 @@ class RadixTree:
         )
         if parent.parent is None:
             self.drop_if_idle(node.root)
-        elif parent.children is not None:
-            self.collapse(parent)
-        elif not parent.lock_count:
+            return victim
+        if parent.children is None and not parent.lock_count:
             self.order.add(parent)
+        self.collapse(parent)
         return victim
 
     def drop_if_idle(self, root: Root) -> None:
@@ -399,7 +401,7 @@ class RadixTree:
         parent.children[first_page] = child
         parent.hot = child
         child.parent = parent
-        if isinstance(parent, Root):
+        if isinstance(parent, Root) and not parent.retired:
             self._first_pages.setdefault(first_page, {})[parent.number] = parent
         if self._with_agreement:
             if parent.agreement is None:

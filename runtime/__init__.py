@@ -1,0 +1,1 @@
+"""runtime: what runs plans, and the simulator. See its README for the parts."""

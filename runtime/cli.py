@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def main() -> None:
         _fail(error.format_message())
     except (RadixCacheError, OSError) as error:
         _fail(str(error))
+    except MemoryError as error:
+        _fail(f"out of memory: {error}")
 
 
 def _fail(message: str) -> None:
@@ -50,7 +53,7 @@ def _fail(message: str) -> None:
     sys.exit(_BAD_INPUT)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
 @click.version_option(package_name="radixcache")
 def cli() -> None:
     """A prefix KV-cache manager for LLM serving."""
@@ -96,13 +99,15 @@ def _names(table: Any) -> str:
 )
 def simulate(**options: Any) -> None:
     """Serve a workload with the cache and without, in simulated time."""
-    experiment = _experiment(options)
+    experiment, folder = _experiment(options), options["out"]
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     console = Console()
     with _progress(experiment) as on_progress:
         result = run_experiment(experiment, on_progress)
     console.print(render_tables(result))
-    if options["out"] is not None:
-        for path in _write(result, options["out"]):
+    if folder is not None:
+        for path in _write(result, folder):
             console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
@@ -110,6 +115,7 @@ def _experiment(options: dict[str, Any]) -> Experiment:
     if options["users"] is not None and options["rate_scale"] is not None:
         raise InvalidConfig("--users and --rate-scale exclude each other: users set their own rate")
     users, rate_scale = options["users"], options["rate_scale"]
+    arrivals = Poisson(rate_per_s=options["session_rate"])
     setup = Setup(
         cost=_cost_model(options),
         page_size=options["page_size"],
@@ -125,8 +131,10 @@ def _experiment(options: dict[str, Any]) -> Experiment:
     setup.cache_config()
     if options["trace"] is None:
         workload, source = _generate(options)
+    elif options["settings"]:
+        raise InvalidConfig(f"--set is for generators, but --trace {options['trace']} was given")
     else:
-        workload, source = _load(options)
+        workload, source = _load(options, arrivals)
     return Experiment(workload=workload, workload_config=source, setup=setup, seed=options["seed"])
 
 
@@ -152,11 +160,11 @@ def _generate(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
         if not equals:
             raise InvalidConfig(f"--set takes NAME=VALUE, got {setting!r}")
         given[name.replace("-", "_")] = value
-    known = getattr(kind, "__dataclass_fields__", {})
+    known = sorted(each.name for each in fields(kind) if each.type in (int, float))  # type: ignore[arg-type]
     for name in given:
         if name not in known:
             raise InvalidConfig(
-                f"workload {options['workload']!r} has no setting {name!r}, it has {sorted(known)}"
+                f"workload {options['workload']!r} has no setting {name!r} to be given here, it has {known}"
             )
     try:
         generator = msgspec.convert(given, kind, strict=False)
@@ -165,13 +173,11 @@ def _generate(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
     return generator.generate(options["seed"]), {"generator": options["workload"], "settings": given}
 
 
-def _load(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
+def _load(options: dict[str, Any], arrivals: Poisson) -> tuple[Workload, dict[str, Any]]:
     tokenizer = (
         ByteTokenizer() if options["tokenizer"] is None else HuggingFaceTokenizer(options["tokenizer"])
     )
-    trace_options = TraceOptions(
-        seed=options["seed"], arrivals=Poisson(rate_per_s=options["session_rate"]), tokenizer=tokenizer
-    )
+    trace_options = TraceOptions(seed=options["seed"], arrivals=arrivals, tokenizer=tokenizer)
     workload = load_trace(options["trace"], options["trace_format"], options=trace_options)
     return workload, {"trace": options["trace"].name}
 
@@ -179,14 +185,14 @@ def _load(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
 @contextmanager
 def _progress(experiment: Experiment) -> Iterator[Any]:
     columns = (TextColumn("{task.description:>12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         total = experiment.workload.num_turns
         tasks = {label: progress.add_task(label, total=total) for label in experiment.labels}
         yield lambda label, settled: progress.advance(tasks[label], settled)
 
 
 def _write(result: SimulationResult, folder: Path) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
     data, report = folder / "result.json", folder / "report.html"
     data.write_bytes(to_json(result))
     report.write_text(render_report(result), encoding="utf-8")

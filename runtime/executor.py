@@ -54,8 +54,7 @@ class CostModelExecutor:
         num_steps = max((row.max_tokens for row in plan.rows), default=0)
         cost = self._cost
         elapsed_ps = cost.decode_run_ps(load, num_steps) if num_steps > 1 else cost.step_ps(load)
-        tokens = {row.request.request_id: self._fresh(row.max_tokens) for row in plan.rows if row.max_tokens}
-        return StepOutput(tokens, elapsed_ps)
+        return StepOutput(self._fresh(plan.rows, num_steps), elapsed_ps)
 
     def steps_until(self, rows: Sequence[Row], time_left_ps: int) -> int:
         """Decode steps of `rows` until `time_left_ps` have passed, at least 1. O(rows + log steps)."""
@@ -72,12 +71,17 @@ class CostModelExecutor:
                 high = middle
         return high
 
-    def _fresh(self, count: int) -> range:
-        first = self._next_token
-        self._next_token += count
+    def _fresh(self, rows: Sequence[Row], num_steps: int) -> dict[str, range]:
+        """New tokens, dealt out row by row for each step in turn: as if the steps were single ones."""
+        generating = [row for row in rows if row.max_tokens]
+        width, first = len(generating), self._next_token
+        self._next_token += width * num_steps
         if self._next_token > _TOKEN_END:
             raise WorkloadError(f"more than {_TOKEN_END - FRESH_TOKEN_BASE} tokens were generated")
-        return range(first, first + count)
+        return {
+            row.request.request_id: range(first + place, first + place + width * row.max_tokens, width)
+            for place, row in enumerate(generating)
+        }
 
 
 def _load(rows: Sequence[Row]) -> StepLoad:

@@ -62,7 +62,7 @@ def peak_pages(own_pages: npt.NDArray[np.int64], remaining: npt.NDArray[np.int64
 
     Args:
         own_pages: Pages each holds for itself alone, int64 of shape [n].
-        remaining: Tokens each has still to come, int64 of shape [n].
+        remaining: Tokens that each will still get KV for, besides those pages, int64 of shape [n].
         page_size: Tokens a page holds.
 
     Complexity:
@@ -115,7 +115,9 @@ def fits(
         ],
         dtype=np.int64,
     )
-    return peak_pages(own, lengths.expect(generated, limits), page_size) <= available + held
+    last_token_has_no_kv = 1
+    growth = np.maximum(lengths.expect(generated, limits) - last_token_has_no_kv, 0)
+    return peak_pages(own, growth, page_size) <= available + held
 
 
 def _held_pages(request: Request, page_size: int) -> int:

@@ -25,6 +25,24 @@ class RequestTooLong(RadixCacheError, ValueError):
         self.max_tokens = max_tokens
 
 
+class QueueFull(RadixCacheError, RuntimeError):
+    """As many requests wait as may; nothing is wrong with this one.
+
+    Attributes:
+        request_id: Which request.
+        max_waiting: How many may wait.
+    """
+
+    def __init__(self, request_id: str, max_waiting: int) -> None:
+        super().__init__(f"request {request_id!r} is refused: {max_waiting} requests wait, the most that may")
+        self.request_id = request_id
+        self.max_waiting = max_waiting
+
+
+class DeadlineMissed(RadixCacheError, TimeoutError):
+    """A request still waited when its deadline passed, and was ended."""
+
+
 class PoolOutgrown(RadixCacheError, MemoryError):
     """A request without an output limit outgrew the whole pool; it ended, the others go on."""
 

@@ -5,6 +5,8 @@ from enum import StrEnum
 from typing import Final
 
 from radixcache import Namespace, Sequence, Tokens
+from radixcache.arguments import as_integer, as_seconds
+from radixcache.namespace import namespace_key
 from radixcache.tokens import TokenSource
 from scheduler.errors import InvalidRequest, RequestStateError
 
@@ -19,11 +21,12 @@ class RequestState(StrEnum):
     FINISHED = "finished"
     ABORTED = "aborted"
     FAILED = "failed"
+    EXPIRED = "expired"
 
 
 TRANSITIONS: Final[dict[RequestState, frozenset[RequestState]]] = {
     RequestState.NEW: frozenset({RequestState.WAITING}),
-    RequestState.WAITING: frozenset({RequestState.RUNNING, RequestState.ABORTED}),
+    RequestState.WAITING: frozenset({RequestState.RUNNING, RequestState.ABORTED, RequestState.EXPIRED}),
     RequestState.RUNNING: frozenset(
         {RequestState.PREEMPTED, RequestState.FINISHED, RequestState.ABORTED, RequestState.FAILED}
     ),
@@ -31,6 +34,7 @@ TRANSITIONS: Final[dict[RequestState, frozenset[RequestState]]] = {
     RequestState.FINISHED: frozenset(),
     RequestState.ABORTED: frozenset(),
     RequestState.FAILED: frozenset(),
+    RequestState.EXPIRED: frozenset(),
 }
 """Where each state may lead."""
 
@@ -39,6 +43,7 @@ class PreemptReason(StrEnum):
     """Why a running request was thrown back to waiting."""
 
     OUT_OF_PAGES = "out_of_pages"
+    PRIORITY = "priority"
     STEP_FAILED = "step_failed"
 
 
@@ -53,8 +58,10 @@ class Request:
         namespace: See `radixcache.Namespace`.
         read: `False`: use no cached prefix.
         write: `False`: leave nothing in the cache.
-        priority: Hint for eviction, >= 0.
+        priority: Hint for eviction, >= 0; with `SchedulerConfig.priority_step` also for the queue.
         retain: Seconds for which the hint holds.
+        client: Who it belongs to, for `fair`.
+        deadline: Time after which it is not worth starting; one that still waits then is ended.
 
     The scheduler keeps the rest; times are whatever `now` it is given.
 
@@ -70,10 +77,14 @@ class Request:
         matched_len: Prompt tokens found in the cache at first admission.
         copied_len: Prompt tokens copied from part of a page at first admission.
         missed_tokens: Prompt tokens not found at first admission, by reason.
-        prefill_tokens: Tokens computed that were known before, recomputed ones included.
+        prefill_tokens: Prompt tokens computed for the first time.
         recomputed_tokens: Tokens computed a second time after preemptions.
         num_preemptions: How often it was thrown back.
         error: Why it failed.
+
+    Raises:
+        InvalidRequest: No prompt, or a number below its limit.
+        InvalidArgument, InvalidArgumentType: A number or the namespace is of a wrong type, or not finite.
     """
 
     request_id: str
@@ -84,6 +95,8 @@ class Request:
     write: bool = True
     priority: int = 0
     retain: float | None = None
+    client: str | None = None
+    deadline: float | None = None
 
     state: RequestState = field(default=RequestState.NEW, init=False)
     number: int = field(default=-1, init=False)
@@ -103,10 +116,28 @@ class Request:
 
     own_from: int = field(default=0, init=False, repr=False)
     """Tokens matched at the latest admission: what lies behind them is this request's own."""
-    was_computed: int = field(default=0, init=False, repr=False)
-    """Tokens that had KV when it was preempted last."""
+    ever_computed: int = field(default=0, init=False, repr=False)
+    """Leading tokens that had KV at some time."""
     ended_before: int = field(default=0, init=False, repr=False)
-    """Requests that had ended when it was preempted last."""
+    """Running requests that had ended when it was preempted last."""
+
+    def __post_init__(self) -> None:
+        if not len(self.prompt):
+            raise InvalidRequest(f"request {self.request_id!r}: a prompt has at least one token, got none")
+        self.priority = as_integer("priority", self.priority)
+        self._require_at_least("priority", self.priority, 0)
+        if self.max_new_tokens is not None:
+            self.max_new_tokens = as_integer("max_new_tokens", self.max_new_tokens)
+            self._require_at_least("max_new_tokens", self.max_new_tokens, 1)
+        if self.retain is not None:
+            self._require_at_least("retain", as_seconds("retain", self.retain), 0)
+        if self.deadline is not None:
+            self.deadline = as_seconds("deadline", self.deadline)
+        namespace_key(self.namespace)
+
+    def _require_at_least(self, name: str, value: float, lowest: int) -> None:
+        if value < lowest:
+            raise InvalidRequest(f"request {self.request_id!r}: {name} is at least {lowest}, got {value}")
 
     @classmethod
     def of(
@@ -120,21 +151,18 @@ class Request:
         write: bool = True,
         priority: int = 0,
         retain: float | None = None,
+        client: str | None = None,
+        deadline: float | None = None,
     ) -> "Request":
         """Make a request from any token source.
 
         Raises:
-            InvalidRequest: No prompt, or `max_new_tokens` below 1.
-            InvalidTokens, InvalidTokenType: See `radixcache.Tokens`.
+            InvalidTokens, InvalidTokenType: See `radixcache.Tokens`; for the rest see the class.
         """
-        tokens = prompt if isinstance(prompt, Tokens) else Tokens(prompt)
-        if not len(tokens):
-            raise InvalidRequest(f"request {request_id!r}: a prompt has at least one token, got none")
-        if max_new_tokens is not None and max_new_tokens < 1:
-            raise InvalidRequest(
-                f"request {request_id!r}: max_new_tokens is at least 1, got {max_new_tokens}"
-            )
-        return cls(request_id, tokens, max_new_tokens, namespace, read, write, priority, retain)
+        tokens = Tokens(prompt)
+        return cls(
+            request_id, tokens, max_new_tokens, namespace, read, write, priority, retain, client, deadline
+        )
 
     @property
     def num_known(self) -> int:
@@ -149,6 +177,12 @@ class Request:
     def known_tokens(self) -> Tokens:
         """Prompt and output as one buffer."""
         return Tokens.trusted(self.prompt.data + Tokens(self.output).data) if self.output else self.prompt
+
+    def note_computed(self, start: int, stop: int) -> None:
+        """The tokens at positions [start, stop) were computed: for the first time, or again."""
+        self.recomputed_tokens += max(0, min(stop, self.ever_computed) - start)
+        self.prefill_tokens += max(0, min(stop, len(self.prompt)) - max(start, self.ever_computed))
+        self.ever_computed = max(self.ever_computed, stop)
 
     def enter(self, state: RequestState) -> None:
         """Go to another state.

@@ -1,23 +1,25 @@
 """The loop's two halves: plan a step, take in what it brought."""
 
 import threading
-from collections.abc import Sequence
 
-from radixcache import OutOfPages, PrefixCache
+from radixcache import OutOfPages, PrefixCache, Sequence, Tokens
 from scheduler.admission import OutputLengths, fits
 from scheduler.config import SchedulerConfig
 from scheduler.draft import Draft
 from scheduler.errors import (
+    DeadlineMissed,
     InvalidRequest,
     PlanError,
     PoolOutgrown,
+    QueueFull,
     RequestTooLong,
     Stalled,
     WrongThread,
 )
+from scheduler.line import WaitingLine
+from scheduler.outputs import checked_outputs
 from scheduler.plan import Horizon, Outputs, Row, StepPlan
 from scheduler.preemption import choose_victim
-from scheduler.queue_policy import QUEUE_POLICIES, QueuePolicy
 from scheduler.request import PreemptReason, Request, RequestState
 
 _MAX_COALESCED = 1 << 16
@@ -48,17 +50,15 @@ class Scheduler:
     def __init__(self, cache: PrefixCache, config: SchedulerConfig) -> None:
         self.config = config
         self._cache = cache
-        self._queue: QueuePolicy = QUEUE_POLICIES[config.policy](cache)
+        self._line = WaitingLine(cache, config)
         self._requests: dict[str, Request] = {}
         self._running: dict[int, Request] = {}
-        self._preempted: dict[int, Request] = {}
         self._lengths = OutputLengths()
         self._next_number = 0
         self._num_plans = 0
         self._num_ended = 0
         self._num_empty_plans = 0
         self._open_plan: StepPlan | None = None
-        self._refused_head: tuple[int, int] | None = None
         self._thread: int | None = None
 
     # What there is
@@ -66,7 +66,7 @@ class Scheduler:
     @property
     def num_waiting(self) -> int:
         """Requests that wait, preempted ones included."""
-        return len(self._queue) + len(self._preempted)
+        return len(self._line)
 
     @property
     def num_running(self) -> int:
@@ -89,16 +89,19 @@ class Scheduler:
         """Let a request wait.
 
         Raises:
+            QueueFull: As many wait as may.
             RequestTooLong: It can never fit, not even alone; says the largest length that can.
             InvalidRequest: Its id is taken, or it was submitted before.
             WrongThread: Called from a second thread.
 
         Complexity:
-            O(1) for `fcfs` and `lpm`.
+            O(prompt) memcmp and O(log waiting).
         """
         self._require_thread()
         if request.request_id in self._requests or request.state is not RequestState.NEW:
             raise InvalidRequest(f"request {request.request_id!r} was submitted before")
+        if self.config.max_waiting is not None and self.num_waiting >= self.config.max_waiting:
+            raise QueueFull(request.request_id, self.config.max_waiting)
         last_token_has_no_kv = 1
         num_tokens = len(request.prompt) + (request.max_new_tokens or 1) - last_token_has_no_kv
         if num_tokens > self.max_tokens:
@@ -108,7 +111,7 @@ class Scheduler:
         request.submitted_at = now
         self._next_number += 1
         self._requests[request.request_id] = request
-        self._queue.add(request)
+        self._line.join(request)
 
     def abort(self, request_id: str, now: float) -> bool:
         """End a request, in whatever state. What it published stays cached.
@@ -120,12 +123,12 @@ class Scheduler:
         request = self._requests.get(request_id)
         if request is None:
             return False
-        if request.state is RequestState.WAITING:
-            self._queue.remove(request)
         self._end(request, RequestState.ABORTED, now)
         return True
 
     def _end(self, request: Request, state: RequestState, now: float) -> None:
+        if request.state is not RequestState.RUNNING:
+            self._line.leave(request)
         request.enter(state)
         request.finished_at = now
         if request.sequence is not None:
@@ -134,10 +137,10 @@ class Scheduler:
             else:
                 request.sequence.abort()
             request.sequence = None
-        self._running.pop(request.number, None)
-        self._preempted.pop(request.number, None)
+        if self._running.pop(request.number, None) is not None:
+            self._num_ended += 1
+            self._line.stop_leading(request)
         del self._requests[request.request_id]
-        self._num_ended += 1
 
     # Planning
 
@@ -160,11 +163,13 @@ class Scheduler:
         if self._open_plan is not None:
             raise PlanError(f"plan {self._open_plan.number} is neither committed nor discarded")
         draft = Draft(self.config.token_budget)
+        self._expire(draft, now)
         self._extend_running(draft, now)
         num_running = len(self._running)
         if not draft.preempted:
             self._admit(draft, now)
-        if horizon is not None and len(self._running) == num_running:
+        settled = len(self._running) == num_running and not draft.preempted
+        if horizon is not None and settled and not self._line.has_deadlines:
             self._coalesce(draft, horizon)
         plan = draft.plan(self._num_plans)
         self._watch_for_stall(plan)
@@ -172,6 +177,15 @@ class Scheduler:
         if plan:
             self._open_plan = plan
         return plan
+
+    def _expire(self, draft: Draft, now: float) -> None:
+        """End new requests whose deadline passed while they waited."""
+        for request in self._line.expired(now):
+            request.error = DeadlineMissed(
+                f"request {request.request_id!r} still waited at {now}, its deadline was {request.deadline}"
+            )
+            self._end(request, RequestState.EXPIRED, now)
+            draft.failed.append(request)
 
     def _extend_running(self, draft: Draft, now: float) -> None:
         """Rows for all running requests, decodes before prefills, oldest first."""
@@ -221,7 +235,6 @@ class Scheduler:
         assert request.sequence is not None
         request.enter(RequestState.PREEMPTED)
         request.num_preemptions += 1
-        request.was_computed = request.sequence.computed_len
         request.ended_before = self._num_ended
         if reason is PreemptReason.STEP_FAILED:
             request.sequence.abort()
@@ -229,7 +242,7 @@ class Scheduler:
             request.sequence.close()
         request.sequence = None
         del self._running[request.number]
-        self._preempted[request.number] = request
+        self._line.throw_back(request)
         draft.drop(request)
         draft.preempted.append(request)
 
@@ -237,23 +250,12 @@ class Scheduler:
 
     def _admit(self, draft: Draft, now: float) -> None:
         while draft.budget > 0 and len(self._running) < self.config.max_running:
-            request = self._next_candidate()
-            if request is None or self._was_refused(request):
+            request = self._line.candidate(now, len(self._running), self._num_ended)
+            if request is None:
                 return
             if not self._try_admit(request, draft, now):
-                self._refused_head = (request.number, self._num_ended)
+                self._line.refuse(request, self._num_ended)
                 return
-
-    def _next_candidate(self) -> Request | None:
-        """Preempted requests first, in number order, each after a running one ended or when none runs."""
-        if not self._preempted:
-            return self._queue.head()
-        request = self._preempted[min(self._preempted)]
-        return request if not self._running or self._num_ended > request.ended_before else None
-
-    def _was_refused(self, request: Request) -> bool:
-        """Whether nothing ended since this request was found not to fit: running ones only grow."""
-        return bool(self._running) and self._refused_head == (request.number, self._num_ended)
 
     def _try_admit(self, request: Request, draft: Draft, now: float) -> bool:
         """Open, reserve and run, or leave everything as it was."""
@@ -285,28 +287,30 @@ class Scheduler:
         except OutOfPages:
             sequence.abort()
             return False
-        if resumed:
-            del self._preempted[request.number]
-            request.recomputed_tokens += max(0, request.was_computed - sequence.computed_len)
-        else:
-            self._queue.remove(request)
-            request.first_scheduled_at = now
-            request.matched_len = sequence.matched_len
-            request.copied_len = sequence.computed_len - sequence.matched_len
-            if sequence.miss is not None:
-                request.missed_tokens = {
-                    reason.value: count for reason, count in sequence.miss.tokens_by_reason().items()
-                }
+        self._line.admit(request, len(request.prompt) - sequence.computed_len)
+        if not resumed:
+            self._note_first_admission(request, sequence, now)
         request.enter(RequestState.RUNNING)
         request.sequence = sequence
         self._running[request.number] = request
+        self._line.lead(request)
         draft.add(request, max(0, extend_len - (sequence.computed_len - sequence.matched_len)))
         return True
+
+    @staticmethod
+    def _note_first_admission(request: Request, sequence: Sequence, now: float) -> None:
+        request.first_scheduled_at = now
+        request.matched_len = sequence.matched_len
+        request.copied_len = sequence.computed_len - sequence.matched_len
+        if sequence.miss is not None:
+            missed = sequence.miss.tokens_by_reason()
+            missed[sequence.miss.reason or sequence.miss.tail_reason] -= request.copied_len
+            request.missed_tokens = {reason.value: count for reason, count in missed.items()}
 
     def _coalesce(self, draft: Draft, horizon: Horizon) -> None:
         """Plan several decode steps as one where nothing but decoding would happen in them."""
         rows = list(draft.rows.values())
-        if not rows or any(row.extend_len > 1 or not row.max_tokens for row in rows):
+        if not rows or any(row.extend_len > 1 or row.start < len(row.request.prompt) for row in rows):
             return
         limits = [row.request.remaining for row in rows]
         num_steps = min(horizon(rows), *(limit for limit in limits if limit is not None), _MAX_COALESCED)
@@ -318,12 +322,14 @@ class Scheduler:
         draft.coalesce(num_steps)
 
     def _have_room(self, rows: list[Row], num_steps: int) -> bool:
+        """Whether there are pages; while somebody waits, without evicting: that may change who is next."""
         page_size, needed = self._cache.config.page_size, 0
         for row in rows:
             assert row.request.sequence is not None
             reserved = row.request.sequence.reserved_len // page_size
             needed += max(0, -(-(row.start + num_steps) // page_size) - reserved)
-        return needed <= self._cache.pages.available
+        pages = self._cache.pages
+        return needed <= (pages.free if self.num_waiting else pages.available)
 
     def _watch_for_stall(self, plan: StepPlan) -> None:
         if plan or plan.failed or plan.preempted or self.is_idle:
@@ -352,39 +358,36 @@ class Scheduler:
 
         Raises:
             PlanError: Not the open plan, or the outputs do not fit it. Nothing changed.
+            WrongThread: Called from a second thread.
         """
         self._require_thread()
         self._require_open(plan)
-        rows = [row for row in plan.rows if row.request.state is RequestState.RUNNING]
-        for row in rows:
-            num_tokens = len(outputs.get(row.request.request_id, ()))
-            if num_tokens > row.max_tokens or (row.max_tokens and not num_tokens):
-                raise PlanError(
-                    f"request {row.request.request_id!r} generates 1 to {row.max_tokens} tokens in plan "
-                    f"{plan.number}, got {num_tokens}"
-                )
+        taken = checked_outputs(plan, outputs)
         self._open_plan = None
         finished = []
-        for row in rows:
-            self._take_in(row, outputs.get(row.request.request_id, ()), now)
+        for row, tokens in taken:
+            self._take_in(row, tokens, now)
             if row.request.remaining == 0:
                 self._lengths.add(len(row.request.output))
                 self._end(row.request, RequestState.FINISHED, now)
                 finished.append(row.request)
         return finished
 
-    def _take_in(self, row: Row, tokens: Sequence[int], now: float) -> None:
+    def _take_in(self, row: Row, tokens: Tokens, now: float) -> None:
         request, sequence = row.request, row.request.sequence
         assert sequence is not None
-        if tokens:
+        if len(tokens):
             sequence.append(tokens)
             request.output.extend(tokens)
             if request.first_token_at is None:
                 request.first_token_at = now
         sequence.advance(row.extend_len + max(0, len(tokens) - 1))
+        request.note_computed(row.start, sequence.computed_len)
         if row.extend_len > 1 or row.start < len(request.prompt):
-            request.prefill_tokens += row.extend_len
             sequence.publish()
+            self._line.lead(request)
+        if len(tokens):
+            self._line.generated(request, len(tokens))
 
     def finish(self, request_id: str, now: float) -> None:
         """End a request that generated a stop token; its output is complete and cached.
@@ -392,12 +395,25 @@ class Scheduler:
         Raises:
             InvalidRequest: No such request runs, or a plan is open.
         """
+        request = self._running_between_plans(request_id)
+        self._lengths.add(len(request.output))
+        self._end(request, RequestState.FINISHED, now)
+
+    def preempt(self, request_id: str) -> None:
+        """Throw a running request back to waiting; what it computed is published first.
+
+        Raises:
+            InvalidRequest: No such request runs, or a plan is open.
+            WrongThread: Called from a second thread.
+        """
+        self._preempt(self._running_between_plans(request_id), PreemptReason.PRIORITY, Draft(0))
+
+    def _running_between_plans(self, request_id: str) -> Request:
         self._require_thread()
         request = self._requests.get(request_id)
         if request is None or request.state is not RequestState.RUNNING or self._open_plan is not None:
             raise InvalidRequest(f"request {request_id!r} does not run between two plans")
-        self._lengths.add(len(request.output))
-        self._end(request, RequestState.FINISHED, now)
+        return request
 
     def discard(self, plan: StepPlan) -> list[Request]:
         """Give up a plan whose step failed: nothing of it counts as computed.

@@ -6,6 +6,13 @@ from pathlib import Path
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak-seconds", type=float, default=600, help="how long a soak test runs")
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite the expected results in tests/golden"
+    )
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Folder of the traces that are not part of the repository."""

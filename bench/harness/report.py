@@ -1,25 +1,26 @@
 """What a benchmark found: figures with the bound and the limit beside them."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 Samples = Mapping[str, list[float]]
 Setting = int | float | str | list[int]
 
-STATISTICS = {
+
+def percentile(samples: list[float], percent: int) -> float:
+    """The smallest sample that at least `percent` % of them do not exceed."""
+    ordered = sorted(samples)
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
+
+
+STATISTICS: dict[str, Callable[[list[float]], float]] = {
     "min": min,
     "median": statistics.median,
     "mean": statistics.fmean,
     "p99": lambda samples: percentile(samples, 99),
     "max": max,
 }
-
-
-def percentile(samples: list[float], percent: float) -> float:
-    """The smallest sample that is not exceeded by `percent` % of them."""
-    ordered = sorted(samples)
-    return ordered[max(0, -int(-len(ordered) * percent // 100) - 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

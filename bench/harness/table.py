@@ -51,7 +51,7 @@ def _limits(figure: Figure, clock: str) -> Text:
 
 
 def number(value: float) -> str:
-    """Four significant digits, thousands apart."""
+    """Four significant digits, five below one, thousands apart."""
     if abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return f"{value:.4g}" if abs(value) >= 1 else f"{value:.5g}"

@@ -18,15 +18,40 @@ Samples = dict[str, list[float]]
 """Microseconds by clock, in the order they were taken."""
 
 
-class Stopwatch:
-    """Times sections and keeps every one."""
+class Collector:
+    """Counts passes of Python's garbage collector while it is entered."""
 
     def __init__(self) -> None:
+        self.passes = 0
+
+    def _note(self, phase: str, info: dict[str, int]) -> None:
+        self.passes += phase == "stop"
+
+    def __enter__(self) -> "Collector":
+        gc.callbacks.append(self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        gc.callbacks.remove(self._note)
+
+
+class Stopwatch:
+    """Times sections and keeps every one.
+
+    Args:
+        collector: Where to see whether the garbage collector ran in a section.
+    """
+
+    def __init__(self, collector: Collector | None = None) -> None:
         self._cpu_ns: list[int] = []
         self._wall_ns: list[int] = []
+        self._collector = collector or Collector()
+        self.collected: set[int] = set()
+        """Numbers of the sections in which the garbage collector ran."""
 
     def time(self, call: Call, calls: int = 1) -> None:
         """Run `call` once and note the time; with `calls` > 1 run it so often and note the total."""
+        passes = self._collector.passes
         if calls == 1:
             cpu = thread_time_ns()
             wall = perf_counter_ns()
@@ -40,14 +65,16 @@ class Stopwatch:
                 call()
             wall = perf_counter_ns() - wall
             cpu = thread_time_ns() - cpu
+        if self._collector.passes != passes:
+            self.collected.add(len(self._cpu_ns))
         self._cpu_ns.append(cpu)
         self._wall_ns.append(wall)
 
     def samples(self, calls: int = 1) -> Samples:
         """Microseconds of each section, divided by the calls it held."""
         return {
-            CPU: [ns / 1000 / calls for ns in self._cpu_ns],
-            WALL: [ns / 1000 / calls for ns in self._wall_ns],
+            CPU: [round(ns / 1000 / calls, 4) for ns in self._cpu_ns],
+            WALL: [round(ns / 1000 / calls, 4) for ns in self._wall_ns],
         }
 
     def mean(self) -> tuple[float, float]:
@@ -82,7 +109,7 @@ def alternate(calls: Mapping[str, Call], *, num_samples: int, calls_per_sample: 
     """
     watches = {name: Stopwatch() for name in calls}
     with frozen_heap():
-        for name, call in calls.items():
+        for call in calls.values():
             Stopwatch().time(call, calls_per_sample)
         for _ in range(num_samples):
             for name, call in calls.items():

@@ -1,1 +1,1 @@
-"""Caches in the states that are measured, and the calls to time. `python -m bench` and pytest-benchmark share them."""
+"""Caches in the states that are measured, and the calls to time; shared by both ways to run them."""

@@ -66,7 +66,7 @@ class DeepPath:
         with self.cache.open(self.prompt) as seq:
             expect("matched tokens", seq.matched_len, self.num_nodes * self.cache.config.page_size)
             expect("page table", np.array_equal(seq.page_table, match.pages), wanted=True)
-        expect("nodes of path and branches", self.cache.stats.num_nodes, 2 * self.num_nodes)
+        expect("nodes of path and branches", self.cache.stats.num_nodes, 2 * self.num_nodes - 1)
         expect("locked pages at rest", self.cache.pages.locked, 0)
         expect("edges are equal", self.compare_edges(), wanted=True)
         check(self.cache)

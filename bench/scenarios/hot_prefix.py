@@ -6,6 +6,7 @@ from bench.errors import expect
 from bench.scenarios.life import serve
 from bench.workloads import material
 from radixcache import CacheConfig, PrefixCache, Tokens, check
+from radixcache.node import Node
 
 
 class HotPrefix:
@@ -32,15 +33,15 @@ class HotPrefix:
         self._tree = self.cache._state.tree  # the tree's own lock and unlock are what is measured
         self._node = self._deepest()
 
-    def _deepest(self) -> object:
+    def _deepest(self) -> Node:
         roots = self._tree.all_roots()
         return self._tree.walk(roots[0], self.prompt.data, 0, len(self.prompt.data) - 4).node
 
     def lock_and_unlock(self) -> None:
         """The tree's lock and unlock of the deepest node."""
         tree, node = self._tree, self._node
-        tree.lock(node)  # type: ignore[arg-type]
-        tree.unlock(node)  # type: ignore[arg-type]
+        tree.lock(node)
+        tree.unlock(node)
 
     def open_and_abort(self) -> None:
         """One more sequence, by the public verbs; its walk costs O(depth), its lock does not."""

@@ -1,6 +1,7 @@
 """A trace served request by request, each before the next."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from bench.harness.timing import Stopwatch
 from bench.workloads.trace import FreshOutputs, Trace
@@ -25,5 +26,5 @@ def replay(trace: Trace, serve: Serve, *, num_pages: int, page_size: int) -> tup
     cache = PrefixCache(CacheConfig(num_pages=num_pages, page_size=page_size))
     watch = Stopwatch()
     for prompt, output in requests(trace, FreshOutputs()):
-        watch.time(lambda prompt=prompt, output=output: serve(cache, prompt, output))  # type: ignore[misc]
+        watch.time(partial(serve, cache, prompt, output))
     return cache, watch

@@ -1,1 +1,1 @@
-"""Token material of the benchmarks, as plain NumPy arrays: every contender gets the same. Imports no cache."""
+"""Token material as plain NumPy arrays, the same for every contender. Imports no cache."""

@@ -18,7 +18,7 @@ def random_ids(seed: int, num_tokens: int) -> Ids:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepPath:
-    """A path that no cache can store in fewer than `num_nodes` nodes: something branches off at each.
+    """A path that no cache can store in fewer than `num_nodes` nodes: something branches off behind each.
 
     Attributes:
         num_nodes: Nodes on the path, one page each.
@@ -41,9 +41,9 @@ class DeepPath:
         return np.append(self.path, np.int32(VOCABULARY))
 
     def branches(self) -> Iterator[Ids]:
-        """Prompts that leave the path behind each of its nodes, with one page of their own."""
+        """Prompts that leave the path behind each of its nodes but the last, with one page of their own."""
         path = self.path
-        for node in range(1, self.num_nodes + 1):
+        for node in range(1, self.num_nodes):
             own = np.full(self.page_size, VOCABULARY + node, dtype=np.int32)
             yield np.concatenate([path[: node * self.page_size], own])
 

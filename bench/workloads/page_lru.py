@@ -1,7 +1,7 @@
 """What an exact page-wise LRU cache does with a trace: the oracle of the replay. A dictionary, no tree.
 
-A page is known by a number that stands for its whole prefix, so a prefix is cached exactly as far as its pages
-are. Pages of one path are touched from the deepest to the first, so that children go before parents.
+A page is known by a number that stands for its whole prefix, so a prefix is cached exactly as far as its
+pages are. Pages of one path are touched from the deepest to the first, so that children go before parents.
 """
 
 from collections import OrderedDict

@@ -35,7 +35,8 @@ class Trace:
 
     def blocks(self, request: int) -> Ids:
         """Block ids of a prompt."""
-        return self.block_ids[self.block_starts[request] : self.block_starts[request + 1]]
+        start, end = self.block_starts[request : request + 2].tolist()
+        return self.block_ids[start:end]
 
     def prompt(self, request: int, shift: int = 0) -> Ids:
         """Token ids of a prompt, int32 of shape [prompt_len]: block id * 512 + offset.
@@ -44,9 +45,9 @@ class Trace:
             request: Its number.
             shift: Added to every block id, to make another trace of the same shape.
         """
-        first = (self.blocks(request) + np.int32(shift)) * np.int32(BLOCK_SIZE)
-        ids = first[:, None] + np.arange(BLOCK_SIZE, dtype=np.int32)
-        return ids.reshape(-1)[: self.prompt_lens[request]]
+        first = np.multiply(self.blocks(request) + np.int32(shift), BLOCK_SIZE, dtype=np.int32)
+        ids: Ids = np.add.outer(first, np.arange(BLOCK_SIZE, dtype=np.int32)).reshape(-1)
+        return ids[: int(self.prompt_lens[request])]
 
     def num_blocks(self) -> int:
         """Distinct block ids, counted from 0 to the largest."""

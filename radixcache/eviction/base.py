@@ -78,4 +78,4 @@ class EvictionPolicy:
         return node.stamp
 
     def advance_time(self, now: float) -> None:
-        """The owner's clock moved to `now`. Unit: seconds."""
+        """The owner's clock moved to `now`. Unit: seconds; lookups where the owner tells no time."""

@@ -65,6 +65,8 @@ class Priority(EvictionPolicy):
             if self._hinted.is_end(node):
                 self._hinted.discard(node)
                 self._forgot(node)
+            else:
+                self._hinted.add(node, _NO_HINT)  # stays for the hints below it, which it will inherit
 
     def split(self, upper: Node, lower: Node) -> None:
         """Both halves are under one hint."""

@@ -59,6 +59,13 @@ class CappedShare:
             self.discard(node)
             yield node
 
+    def below(self, rank: Any) -> Iterator[Node]:
+        """Drop members of a lower rank, children before parents; yields each after it left."""
+        while self._ends and self._ends[0][0] < rank:
+            node = self._ends[0][2]
+            self.discard(node)
+            yield node
+
     def discard(self, node: Node) -> None:
         """Take out a member that has no protected child, if it is one; its parent inherits its rank."""
         member = self._members.pop(node, None)
@@ -81,9 +88,11 @@ class CappedShare:
             self._members[upper] = member
 
     def merge(self, upper: Node, lower: Node) -> None:
-        """`lower` took over the pages of `upper`; both were members or neither was."""
-        member = self._members.pop(upper, None)
-        assert (member is None) == (lower not in self._members)
+        """`lower` took over the pages of `upper`, and its rank if higher; both were members or neither."""
+        member, heir = self._members.pop(upper, None), self._members.get(lower)
+        assert (member is None) == (heir is None)
+        if member is not None and heir is not None and heir.rank < member.rank:
+            self._set_rank(lower, heir, member.rank)
 
     def trim(self, node: Node, num_pages: int) -> None:
         """`num_pages` pages went from the tail of `node`."""

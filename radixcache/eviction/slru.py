@@ -1,6 +1,6 @@
 """Segmented LRU: one-time scans cannot push out what was used again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from radixcache.eviction.base import EvictionPolicy, Rank, Use
@@ -8,13 +8,15 @@ from radixcache.eviction.share import CappedShare
 from radixcache.node import Node
 
 PROTECTED_SHARE: Final = 0.8
+IDLE_TURNOVERS: Final = 8
 
 
 class SLRU(EvictionPolicy):
     """Leaves used once (probationary) go before leaves used again (protected); LRU within each.
 
     The protected segment holds at most `PROTECTED_SHARE` of the pool; past it, its least recently used
-    members fall back to the young end of the probationary segment.
+    members fall back to the young end of the probationary segment. So does a member that was not used while
+    the pool's worth of pages was inserted `IDLE_TURNOVERS` times: what was popular once leaves.
 
     Source:
         Karedla, Love, Wherry, "Caching strategies to improve disk system performance" (1994); here over
@@ -23,19 +25,29 @@ class SLRU(EvictionPolicy):
 
     def __init__(self, num_pages: int) -> None:
         super().__init__(num_pages)
-        self._protected = CappedShare(int(num_pages * PROTECTED_SHARE), lowest_rank=0)
+        self._protected = CappedShare(int(num_pages * PROTECTED_SHARE), lowest_rank=(0, 0))
+        self._inserted = 0
 
     def bind(self, reorder: Callable[[Node], None]) -> None:
         """Keep `reorder` for members that fall back."""
         self._reorder = reorder
 
+    def insert(self, node: Node, use: Use, *, continued: bool) -> None:
+        """A new leaf is probationary; time goes on by its pages."""
+        super().insert(node, use, continued=continued)
+        self._inserted += node.num_pages
+        self._demote(self._protected.below((self._inserted - IDLE_TURNOVERS * self.num_pages, 0)))
+
     def touch(self, node: Node, use: Use) -> None:
         """A second use protects the path."""
         super().touch(node, use)
-        self._protected.add(node, node.stamp)
-        for fallen in self._protected.overflow():
-            fallen.stamp = self.tick()
-            self._reorder(fallen)
+        self._protected.add(node, (self._inserted, node.stamp))
+        self._demote(self._protected.overflow())
+
+    def _demote(self, members: Iterator[Node]) -> None:
+        for node in members:
+            node.stamp = self.tick()
+            self._reorder(node)
 
     def split(self, upper: Node, lower: Node) -> None:
         """Both halves are of one segment."""

@@ -73,6 +73,7 @@ class _Progress:
             for segment in turn.segments
             if isinstance(segment, OutputOf)
         }
+        self.lost: set[int] = set()
         self.num_left = len(session.turns)
 
 
@@ -122,19 +123,19 @@ class Arrivals:
             self._end(session, now_ps)
 
     def broken_off(self, arrival: Arrival, now_ps: int) -> int:
-        """A turn ended without an answer: its followers never come. Returns how many those are."""
+        """A turn ended without an answer: its followers never come. Returns how many were lost by that."""
         session, progress = arrival.session, self._progress[arrival.session.session_id]
-        lost, pending = set[int](), [arrival.turn_number]
+        lost_before, pending = len(progress.lost), [arrival.turn_number]
         while pending:
             for number in progress.followers[pending.pop()]:
-                if number not in lost:
-                    lost.add(number)
+                if number not in progress.lost:
+                    progress.lost.add(number)
                     pending.append(number)
-        progress.followers[arrival.turn_number] = []
-        progress.num_left -= 1 + len(lost)
+        num_lost = len(progress.lost) - lost_before
+        progress.num_left -= 1 + num_lost
         if not progress.num_left:
             self._end(session, now_ps)
-        return len(lost)
+        return num_lost
 
     def _end(self, session: Session, now_ps: int) -> None:
         del self._progress[session.session_id]

@@ -192,7 +192,7 @@ def _warnings(run: RunResult, experiment: Experiment) -> list[str]:
     if open_loop and run.offered_load > 1 and run.backlog_at_last_arrival > too_many:
         warnings.append(
             f"{run.label}: the offered load is {run.offered_load:.2f} times what can be served "
-            f"({run.backlog_at_last_arrival} requests waited when the last one arrived); the percentiles then "
-            "measure the length of the trace, not the service"
+            f"({run.backlog_at_last_arrival} requests waited when the last one arrived); the percentiles "
+            "then measure the length of the trace, not the service"
         )
     return warnings

@@ -51,24 +51,27 @@ class Timeline:
         cache: Whose pages.
         scheduler: Whose queue.
         every_ps: First distance between samples. Unit: picoseconds.
+
+    Attributes:
+        next_ps: When the next sample is due.
     """
 
     def __init__(self, cache: PrefixCache, scheduler: Scheduler, every_ps: int) -> None:
         self._cache = cache
         self._scheduler = scheduler
         self._every_ps = every_ps
-        self._next_ps = 0
+        self.next_ps = 0
         self._samples: list[TimelineSample] = []
 
     def tick(self, now_ps: int, output_tokens: int) -> None:
         """Sample, if it is time. O(1) amortised."""
-        if now_ps < self._next_ps:
+        if now_ps < self.next_ps:
             return
         self.sample(now_ps, output_tokens)
         if len(self._samples) > _MAX_SAMPLES:
             self._samples = self._samples[::2]
             self._every_ps *= 2
-        self._next_ps = (now_ps // self._every_ps + 1) * self._every_ps
+        self.next_ps = (now_ps // self._every_ps + 1) * self._every_ps
 
     def sample(self, now_ps: int, output_tokens: int) -> None:
         """Sample now."""

@@ -14,14 +14,12 @@ from runtime.workload import Workload
 from scheduler import Request, Row, Scheduler
 
 _FIRST_SAMPLING_PS = PS_PER_S // 20
-_FAR_FUTURE_PS = 10**9 * PS_PER_S
 
 
 @dataclass(slots=True)
 class _Tally:
     """What the loop counts by itself."""
 
-    num_plans: int = 0
     num_steps: int = 0
     busy_ps: int = 0
     output_tokens: int = 0
@@ -64,7 +62,7 @@ class Simulation:
         self._clock = VirtualClock()
         self._timeline = Timeline(cache, scheduler, _FIRST_SAMPLING_PS)
         self._in_system: dict[str, Arrival] = {}
-        self._records: list[tuple[int, RequestRecord]] = []
+        self._records: list[tuple[tuple[int, int], RequestRecord]] = []
         self._tally = _Tally()
 
     def run(self) -> RunResult:
@@ -109,7 +107,6 @@ class Simulation:
         if not plan:
             return
         output = self._executor.execute(plan)
-        tally.num_plans += 1
         tally.num_steps += max(1, *(row.max_tokens for row in plan.rows))
         tally.busy_ps += output.elapsed_ps
         tally.output_tokens += sum(map(len, output.tokens.values()))
@@ -120,16 +117,17 @@ class Simulation:
         self._timeline.tick(end_ps, tally.output_tokens)
 
     def _horizon(self, rows: Sequence[Row]) -> int:
-        """Decode steps that end before anybody new would be looked at."""
-        next_ps = self._arrivals.next_time()
-        left_ps = _FAR_FUTURE_PS if next_ps is None else next_ps - self._clock.now_ps()
-        return self._executor.steps_until(rows, left_ps)
+        """Decode steps until somebody new is looked at, or a sample is due."""
+        arrival_ps, until_ps = self._arrivals.next_time(), self._timeline.next_ps
+        if arrival_ps is not None:
+            until_ps = min(until_ps, arrival_ps)
+        return self._executor.steps_until(rows, until_ps - self._clock.now_ps())
 
     def _settle(
         self, arrival: Arrival, request: Request, now_ps: int, error: RadixCacheError | None = None
     ) -> None:
         record = record_of(arrival, request, error)
-        self._records.append((arrival.order, record))
+        self._records.append(((arrival.time_ps, arrival.order), record))
         if record.status == "finished":
             self._arrivals.finished(arrival, request.output, now_ps)
             self._on_progress(1)
@@ -146,12 +144,10 @@ class Simulation:
             requests=[record for _, record in sorted(self._records, key=lambda pair: pair[0])],
             timeline=self._timeline.samples(),
             counters={
-                "plans": tally.num_plans,
                 "steps": tally.num_steps,
                 "preemptions": tally.num_preemptions,
                 "turns never sent": tally.num_never_sent,
                 "evictions": stats.evicted_pages,
-                "eviction runs": stats.evictions,
                 "published pages": stats.published_pages,
                 "duplicate pages": stats.duplicate_pages,
                 "tree nodes at the end": stats.num_nodes,

@@ -55,6 +55,7 @@ class Statistics:
     resumed_prompt_tokens: int = 0
     resumed_matched_tokens: int = 0
     copied_tokens: int = 0
+    duplicate_pages: int = 0
     evicted_pages: int = 0
 
 

@@ -335,10 +335,14 @@ class PageCacheOracle:
         for prefix in self.path(namespace, tokens):
             self.cached[prefix].stamp = self._clock
 
+    def _hit(self, namespace: Namespace, tokens: Sequence[int]) -> None:
+        """Note that a matched prefix is used."""
+        self._touch(namespace, tokens)
+
     def _count(self, seq: OracleSequence) -> None:
         seq.is_counted = True
         if seq.matched_len:
-            self._touch(seq.namespace, seq.tokens[: seq.matched_len])
+            self._hit(seq.namespace, seq.tokens[: seq.matched_len])
         if not seq.read:
             return
         if seq.resumed:
@@ -366,6 +370,7 @@ class PageCacheOracle:
         for index in range(seq.published_len // self.page_size, len(path)):
             if path[index] in self.cached:
                 seq.pages[index] = self.cached[path[index]].serial
+                self.stats.duplicate_pages += 1
             else:
                 self.cached[path[index]] = CachedPage(serial=seq.pages[index], stamp=0)
                 has_added = True

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from radixcache import CacheConfig, OutOfPages, PageCopy, PrefixCache, Sequence, check
 from radixcache.eviction import PolicyFactory
-from tests.oracles.model import Namespace, OutOfPagesOracle, Prefix
+from tests.oracles.model import Namespace, OutOfPagesOracle, Prefix, is_retired
+from tests.oracles.page_cache import PageCacheOracle
+from tests.oracles.page_fifo import PageFifoOracle
 from tests.oracles.page_lru import PageLruOracle
 from tests.oracles.told_victims import ToldVictimsOracle
 from tests.property import misuse
@@ -22,6 +22,7 @@ from tests.property.dump import dump
 from tests.property.misses import MissModel
 from tests.property.recorder import Recorder
 from tests.property.shadow import ShadowKV
+from tests.property.stream import Consumer
 from tests.strategies import (
     Abort,
     Advance,
@@ -42,8 +43,9 @@ from tests.strategies import (
     legal,
 )
 
-FAILED = "out of pages"
 MISUSE_SHARE = 0.04
+ORACLES: dict[object, type[PageCacheOracle]] = {"lru": PageLruOracle, "fifo": PageFifoOracle}
+"""Those that predict victims; for any other policy they are told and judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,11 @@ class Lockstep:
                 max_events=rng.choice((0, 5)),
             )
         )
-        oracle = PageLruOracle if eviction == "lru" else ToldVictimsOracle
+        oracle = ORACLES.get(eviction, ToldVictimsOracle)
         self.oracle = oracle(world.num_pages, world.page_size, partial_reuse=world.partial_reuse)
         self.recorder = Recorder(self.cache)
         self.cache.subscribe(self.recorder)
+        self._consumer = Consumer(self.cache)
         num_slots = (first_page + world.num_pages) * world.page_size
         self._shadow = ShadowKV(num_slots, world.page_size, is_lazy=rng.random() < 0.5)
         self._misses = MissModel(world.page_size)
@@ -94,6 +97,8 @@ class Lockstep:
         self._now = 0.0 if rng.random() < 0.5 else None
         if self._now is not None:
             self.cache.advance_time(self._now)
+        self.num_verbs = 0
+        self.corners: set[str] = set()
         self._num_failed = self._num_forks = self._num_published = 0
         self._verbs: dict[type[Verb], Callable[[Any], Any]] = {
             Open: self._open,
@@ -101,7 +106,7 @@ class Lockstep:
             Evict: lambda verb: self.cache.evict(verb.num_pages),
             Reset: lambda verb: self.cache.reset(),
             Retire: self._retire,
-            Reserve: lambda verb: self._held[verb.which].seq.reserve(verb.extend_len),
+            Reserve: self._reserve,
             Advance: self._advance,
             Append: self._append,
             TakeCopies: self._take_copies,
@@ -111,20 +116,21 @@ class Lockstep:
             Abort: lambda verb: self._held[verb.which].seq.abort(),
         }
 
-    def run(self, step: Step) -> bool:
-        """Move both by one verb, if it is legal now; say whether it was."""
+    def run(self, step: Step) -> None:
+        """Move both by one verb, if it is legal now."""
         self._rng = random.Random(step.salt)
         self._try_misuse()
         self._pass_time()
         verb = legal(step.verb, self.oracle)
         if verb is None:
-            return False
+            return
         self.recorder.forget_last_verb()
         self._began = self._time()
         outcome, verb = self._run_on_cache(verb)
         self._run_on_oracle(verb, outcome)
         self._compare()
-        return True
+        self._note_corners()
+        self.num_verbs += 1
 
     # The cache's side
 
@@ -132,15 +138,13 @@ class Lockstep:
         before = None
         if isinstance(verb, Reserve | Fork) and self._may_fail(verb):
             before = dump(self.cache, without_failed_reserves=True)
-        try:
-            outcome = self._verbs[type(verb)](verb)
-        except OutOfPages as error:
-            assert before is not None, f"{verb} has no reason to fail: {error}"
+        outcome = _outcome(self._verbs[type(verb)], verb)
+        if isinstance(outcome, OutOfPages):
+            assert before is not None, f"{verb} has no reason to fail: {outcome}"
             assert dump(self.cache, without_failed_reserves=True) == before, "a failed verb changed something"
             self._num_failed += 1
-            return error, verb
         if isinstance(verb, Open) and outcome.partial is not None:
-            verb = replace(verb, source=self._prefix_of(outcome.partial.source_page))
+            verb = replace(verb, source=self.recorder.pages[outcome.partial.source_page])
         return outcome, verb
 
     def _may_fail(self, verb: Reserve | Fork) -> bool:
@@ -163,6 +167,15 @@ class Lockstep:
             resumed=verb.resumed,
             **hints,
         )
+
+    def _reserve(self, verb: Reserve) -> None:
+        seq = self._held[verb.which].seq
+        assert verb.extend_len is not None
+        had_offer = seq.partial is not None
+        seq.reserve(verb.extend_len)
+        assert seq.partial is None
+        if had_offer:
+            self.corners.add("offer taken" if seq._copies else "offer dropped")
 
     def _peek(self, verb: Peek) -> int:
         before = dump(self.cache) if self._rng.random() < 0.1 else None
@@ -211,17 +224,13 @@ class Lockstep:
         oracle = self.oracle
         if isinstance(oracle, ToldVictimsOracle):
             oracle.tell(self.recorder.victims)
-        try:
-            expected = apply(verb, oracle)
-        except OutOfPagesOracle as error:
+        expected = _outcome(lambda verb: apply(verb, oracle), verb)
+        if isinstance(expected, OutOfPagesOracle):
             assert isinstance(outcome, OutOfPages), f"{verb} should run out of pages"
-            assert outcome.needed == error.needed
+            assert outcome.needed == expected.needed
             if not isinstance(verb, Fork):  # the oracle counts after the publish that a fork begins with
-                assert (outcome.free, outcome.evictable, outcome.locked) == (
-                    error.free,
-                    error.evictable,
-                    error.locked,
-                )
+                found = (outcome.free, outcome.evictable, outcome.locked)
+                assert found == (expected.free, expected.evictable, expected.locked)
             return
         assert not isinstance(outcome, OutOfPages), f"{verb} should work: {outcome}"
         if isinstance(oracle, ToldVictimsOracle):
@@ -275,6 +284,8 @@ class Lockstep:
         assert {prefix: serials[page] for page, prefix in self.recorder.pages.items()} == visible
         assert self.recorder.index.cached == visible.keys()
         assert self._snapshot() == self.recorder.pages
+        if cache.events is not None and self._consumer.catch_up(self._rng):
+            assert self._consumer.index.pages == self.recorder.pages.keys()
         self._compare_statistics()
 
     def _compare_sequence(self, handle: int, seq: Sequence) -> None:
@@ -313,6 +324,7 @@ class Lockstep:
         assert stats.resumed_tokens == expected.resumed_prompt_tokens
         assert stats.resumed_matched_tokens == expected.resumed_matched_tokens
         assert stats.copied_tokens == expected.copied_tokens
+        assert stats.duplicate_pages == expected.duplicate_pages
         assert stats.evicted_pages == expected.evicted_pages
         assert stats.evictions == self.recorder.num_runs
         assert stats.failed_reserves == self._num_failed
@@ -344,8 +356,17 @@ class Lockstep:
                 found[page] = (run.namespace, (*parent, *run.tokens[: number * size]))
         return found
 
-    def _prefix_of(self, page: int) -> Prefix:
-        return self.recorder.pages[page]
+    def _note_corners(self) -> None:
+        """Note rare situations, so that a test can ask whether scripts reach them."""
+        cached = {page.serial for page in self.oracle.cached.values()}
+        owned = {serial for seq in self.oracle.live.values() for serial in seq.pages}
+        for seq in self.oracle.live.values():
+            if is_retired(seq.namespace):
+                self.corners.add("retired in use")
+            if seq.sources - owned - cached:
+                self.corners.add("copy source orphaned")
+            if not self.oracle.partial_reuse and seq.sources & cached:
+                self.corners.add("copy source published")
 
     # Thrown in
 
@@ -361,12 +382,20 @@ class Lockstep:
         if self._rng.random() >= MISUSE_SHARE:
             return
         rng = self._rng
-        attempts: Iterable[misuse.Misuse] = misuse.of_cache(self.cache, rng)
+        attempts: Iterable[misuse.Misuse] = misuse.of_cache(self.cache)
         if self._held and rng.random() < 0.6:
-            attempts = misuse.of_live(rng.choice(list(self._held.values())).seq, rng)
+            attempts = misuse.of_live(rng.choice(list(self._held.values())).seq)
         elif self._ended is not None and rng.random() < 0.5:
             attempts = misuse.of_ended(self._ended)
         before = dump(self.cache)
         for attempt in rng.sample(list(attempts), 3):
             misuse.refused(attempt)
             assert dump(self.cache) == before, f"{attempt.what} changed something"
+
+
+def _outcome(run: Callable[[Any], Any], verb: Verb) -> Any:
+    """What a verb returned, or the shortage of pages that it raised."""
+    try:
+        return run(verb)
+    except (OutOfPages, OutOfPagesOracle) as shortage:
+        return shortage

@@ -98,9 +98,7 @@ def test_items_of_several_pages_equal_their_pages_one_by_one(
 
 @pytest.mark.parametrize("page_size", [2, 4])
 @pytest.mark.parametrize("seed", range(60))
-def test_sequential_replay_on_the_concurrent_oracle_hits_the_same_pages(
-    seed: int, page_size: int
-) -> None:
+def test_sequential_replay_on_the_concurrent_oracle_hits_the_same_pages(seed: int, page_size: int) -> None:
     paths = random_paths(seed)
     longest = max(map(len, paths))
     for capacity, expected in lru_hits(paths, range(longest, longest + 6)).items():

@@ -1,0 +1,1 @@
+"""The scenarios under pytest-benchmark: `pytest bench/micro --benchmark-only`."""

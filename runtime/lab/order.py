@@ -1,0 +1,69 @@
+"""In which order the turns of a workload are served when nothing else is known."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from runtime.clock import PS_PER_S
+from runtime.workload import Session, Workload
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a session's turns wait for, and who waits for each."""
+
+    session: Session
+    num_open: list[int]
+    followers: list[list[int]]
+
+    @classmethod
+    def of(cls, session: Session) -> "_Progress":
+        followers: list[list[int]] = [[] for _ in session.turns]
+        for number, turn in enumerate(session.turns):
+            for earlier in turn.after:
+                followers[earlier].append(number)
+        return cls(session, [len(turn.after) for turn in session.turns], followers)
+
+    def ready_after(self, done: int) -> Iterator[int]:
+        """Turns that waited for `done` and for nothing else any more."""
+        for number in self.followers[done]:
+            self.num_open[number] -= 1
+            if not self.num_open[number]:
+                yield number
+
+
+def nominal_order(workload: Workload) -> Iterator[tuple[Session, int]]:
+    """Turns by arrival, as if every answer took no time: only starts and pauses count.
+
+    Equal times: as they became known (sessions in the workload's order, turns by number).
+
+    Yields:
+        Session and number of the turn.
+
+    Complexity:
+        O(log of the turns that wait) a turn; sessions are asked for as they start.
+    """
+    waiting: list[tuple[int, int, int, _Progress]] = []
+    num_known = 0
+
+    def wait(progress: _Progress, number: int, from_ps: int) -> None:
+        nonlocal num_known
+        time_ps = from_ps + round(progress.session.turns[number].think_s * PS_PER_S)
+        heapq.heappush(waiting, (time_ps, num_known, number, progress))
+        num_known += 1
+
+    def serve_before(limit_ps: float) -> Iterator[tuple[Session, int]]:
+        while waiting and waiting[0][0] < limit_ps:
+            now_ps, _, done, progress = heapq.heappop(waiting)
+            yield progress.session, done
+            for number in progress.ready_after(done):
+                wait(progress, number, now_ps)
+
+    for session in workload.sessions:
+        start_ps = round(session.start_s * PS_PER_S)
+        yield from serve_before(start_ps)
+        progress = _Progress.of(session)
+        for number, turn in enumerate(session.turns):
+            if not turn.after:
+                wait(progress, number, start_ps)
+    yield from serve_before(float("inf"))

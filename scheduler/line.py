@@ -1,0 +1,121 @@
+"""Everybody who waits: new requests in their order, preempted ones before them."""
+
+import heapq
+
+from radixcache import PrefixCache
+from scheduler.bounded import BoundedWaiting
+from scheduler.config import SchedulerConfig
+from scheduler.leaders import Leaders
+from scheduler.levels import PriorityLevels
+from scheduler.policies import QUEUE_POLICIES, UNBOUNDED, QueuePolicy
+from scheduler.request import Request, RequestState
+
+
+def make_queue(cache: PrefixCache, config: SchedulerConfig) -> QueuePolicy:
+    """The order that the settings name, with priorities and bounded waiting around it."""
+    make = QUEUE_POLICIES[config.policy] if isinstance(config.policy, str) else config.policy
+    options, step = config.policy_options, config.priority_step
+    queue = make(cache, options) if step is None else PriorityLevels(lambda: make(cache, options), step)
+    if config.policy in UNBOUNDED:
+        return queue
+    counts_by_client = config.policy == "fair"
+    return BoundedWaiting(
+        queue, config.overtakes_allowed, lambda request: request.client if counts_by_client else None
+    )
+
+
+class WaitingLine:
+    """Who waits, who may come next, and whom others wait for.
+
+    Preempted requests come first, in number order, each after a running one ended or when none runs: so a
+    request is thrown back at most as often as others end.
+
+    Args:
+        cache: Where prefixes are found.
+        config: Settings of the scheduler.
+    """
+
+    def __init__(self, cache: PrefixCache, config: SchedulerConfig) -> None:
+        self._queue = make_queue(cache, config)
+        self._leaders = Leaders(self._queue) if config.share_in_flight else None
+        self._preempted: dict[int, Request] = {}
+        self._deadlines: list[tuple[float, int, Request]] = []
+        self._refused: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._queue) + len(self._preempted)
+
+    @property
+    def has_deadlines(self) -> bool:
+        """Whether somebody who waits, or waited, has a deadline that has not passed."""
+        return bool(self._deadlines)
+
+    def join(self, request: Request) -> None:
+        """A new request waits."""
+        self._queue.add(request)
+        if request.deadline is not None:
+            heapq.heappush(self._deadlines, (request.deadline, request.number, request))
+
+    def leave(self, request: Request) -> None:
+        """A request that waits is ended."""
+        if request.state is RequestState.PREEMPTED:
+            del self._preempted[request.number]
+        else:
+            self._queue.remove(request)
+
+    def expired(self, now: float) -> list[Request]:
+        """New requests whose deadline passed while they waited. O(log n) for each deadline that passed."""
+        late = []
+        while self._deadlines and self._deadlines[0][0] < now:
+            request = heapq.heappop(self._deadlines)[2]
+            if request.state is RequestState.WAITING:
+                late.append(request)
+        return late
+
+    def candidate(self, now: float, num_running: int, num_ended: int) -> Request | None:
+        """The request to admit next; `None` where nobody may come now.
+
+        Args:
+            now: The time.
+            num_running: Requests that run.
+            num_ended: Requests that ran and ended, ever.
+        """
+        if self._preempted:
+            request: Request | None = self._preempted[min(self._preempted)]
+            if request is not None and num_running and num_ended == request.ended_before:
+                return None
+        else:
+            request = self._queue.head(now)
+        if request is None or (num_running and self._refused == (request.number, num_ended)):
+            return None
+        return request
+
+    def refuse(self, request: Request, num_ended: int) -> None:
+        """It did not fit, and will not before a running request ends, as they only grow."""
+        self._refused = (request.number, num_ended)
+
+    def admit(self, request: Request, extend_len: int) -> None:
+        """It fits, and runs from now on, with so many tokens to compute."""
+        if request.state is RequestState.PREEMPTED:
+            del self._preempted[request.number]
+        else:
+            self._queue.admitted(request, extend_len)
+
+    def throw_back(self, request: Request) -> None:
+        """A running request was preempted."""
+        self._preempted[request.number] = request
+        self.stop_leading(request)
+
+    def lead(self, request: Request) -> None:
+        """A running request computes what others may wait for, or has published some of it."""
+        if self._leaders is not None:
+            self._leaders.follow(request)
+
+    def stop_leading(self, request: Request) -> None:
+        """A request runs no longer."""
+        if self._leaders is not None:
+            self._leaders.drop(request)
+
+    def generated(self, request: Request, num_tokens: int) -> None:
+        """A running request generated tokens."""
+        self._queue.generated(request, num_tokens)

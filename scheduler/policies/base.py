@@ -1,0 +1,104 @@
+"""What an order of the waiting queue is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from radixcache import PrefixCache
+from scheduler.request import Request
+from scheduler.waiting import OLDEST, WaitingForest
+from scheduler.waiting.choice import Choice
+from scheduler.waiting.forest import Anchor
+from scheduler.waiting.points import Points
+
+
+class QueuePolicy(Protocol):
+    """Holds the waiting requests and says which one is next.
+
+    Requests that wait for a page which a running request computes are held: `head` passes them over.
+    """
+
+    def add(self, request: Request) -> None:
+        """A request begins to wait; its number is larger than those of all that wait."""
+        ...
+
+    def remove(self, request: Request) -> None:
+        """A request ended while it waited."""
+        ...
+
+    def head(self, now: float) -> Request | None:
+        """The request to admit next; `None` when nobody waits, or all are held."""
+        ...
+
+    def admitted(self, request: Request, extend_len: int) -> None:
+        """A waiting request was admitted for the first time and has `extend_len` tokens to compute."""
+        ...
+
+    def generated(self, request: Request, num_tokens: int) -> None:
+        """A running request generated tokens."""
+        ...
+
+    def hold(self, anchor: Anchor, next_page: bytes) -> None:
+        """A running request computes the page with these tokens behind `anchor`."""
+        ...
+
+    def release(self, anchor: Anchor, next_page: bytes) -> None:
+        """It computes that page no longer."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """What some of the orders can be told.
+
+    Attributes:
+        k: `k-lpm`: the oldest comes first once in k admissions, >= 1.
+        quantum: `fair`: tokens a client may be served for before the others are, >= 1.
+        output_weight: `fair`: what an output token counts, in prefill tokens, >= 0.
+    """
+
+    k: int = 4
+    quantum: int = 8192
+    output_weight: float = 2.0
+
+
+MakePolicy: TypeAlias = Callable[[PrefixCache, PolicyOptions], QueuePolicy]
+
+
+class ForestPolicy:
+    """An order over the points of a forest; a subclass says which point comes first.
+
+    Complexity:
+        `add` and `remove`: see `WaitingForest`. The rest O(1).
+    """
+
+    def __init__(self, cache: PrefixCache, points: Points, choice: Choice = OLDEST) -> None:
+        self.forest = WaitingForest(cache, points, choice)
+
+    def add(self, request: Request) -> None:
+        """See `QueuePolicy`."""
+        self.forest.add(request)
+
+    def remove(self, request: Request) -> None:
+        """See `QueuePolicy`."""
+        self.forest.remove(request)
+
+    def admitted(self, request: Request, extend_len: int) -> None:
+        """See `QueuePolicy`."""
+        self.forest.remove(request)
+
+    def generated(self, request: Request, num_tokens: int) -> None:
+        """See `QueuePolicy`. Nothing to note."""
+
+    def hold(self, anchor: Anchor, next_page: bytes) -> None:
+        """See `QueuePolicy`."""
+        self.forest.hold(anchor, next_page)
+
+    def release(self, anchor: Anchor, next_page: bytes) -> None:
+        """See `QueuePolicy`."""
+        self.forest.release(anchor, next_page)
+
+    def __len__(self) -> int:
+        return len(self.forest)

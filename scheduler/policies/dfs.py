@@ -1,0 +1,34 @@
+"""Depth first, heaviest subtree first."""
+
+from radixcache import PrefixCache
+from scheduler.policies.base import ForestPolicy, PolicyOptions
+from scheduler.request import Request
+from scheduler.waiting import HEAVIEST
+from scheduler.waiting.node import Rank, WaitNode
+from scheduler.waiting.points import SortedPoints
+
+
+class DFS(ForestPolicy):
+    """Depth-first order over the prompts that wait, for batches that are known as a whole.
+
+    Goes on below the deepest prefix that is cached and has requests left, into the subtree in which most
+    wait. In a pool that holds the longest prompt this visits the prefix tree depth first, so every shared
+    page is computed once, whatever the eviction policy.
+
+    Source:
+        Zheng et al., "SGLang" (2023), theorem on depth-first order; longest match first is such an order, and
+        leaves open which subtree comes first.
+    """
+
+    def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
+        self._points = SortedPoints(_deepest_heaviest)
+        super().__init__(cache, self._points, HEAVIEST)
+
+    def head(self, now: float) -> Request | None:
+        """See `QueuePolicy`. O(d)."""
+        point = self._points.first()
+        return None if point is None else self.forest.request_at(point)
+
+
+def _deepest_heaviest(node: WaitNode) -> Rank:
+    return (-node.match, -node.weight, node.best)

@@ -1,0 +1,19 @@
+"""First come, first served."""
+
+from radixcache import PrefixCache
+from scheduler.policies.base import ForestPolicy, PolicyOptions
+from scheduler.request import Request
+from scheduler.waiting.points import SortedPoints, by_number
+
+
+class FCFS(ForestPolicy):
+    """The oldest request that is not held."""
+
+    def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
+        self._points = SortedPoints(by_number)
+        super().__init__(cache, self._points)
+
+    def head(self, now: float) -> Request | None:
+        """See `QueuePolicy`. O(d)."""
+        point = self._points.first()
+        return None if point is None else self.forest.request_at(point)

@@ -1,0 +1,155 @@
+"""Points in order: how the best is found among all places where waiting prompts leave the cache."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from sortedcontainers import SortedList
+
+from scheduler.waiting.node import Rank, WaitNode
+
+
+class Points(Protocol):
+    """Holds every point that has a request to offer."""
+
+    def put(self, node: WaitNode) -> None:
+        """A point came, or its match or best request changed."""
+        ...
+
+    def discard(self, node: WaitNode) -> None:
+        """A node is no point, or has nobody to offer."""
+        ...
+
+
+def by_match(node: WaitNode) -> Rank:
+    """Longest match first, then the oldest best request."""
+    return (-node.match, node.best)
+
+
+def by_number(node: WaitNode) -> Rank:
+    """Oldest best request first."""
+    return (node.best,)
+
+
+class SortedPoints:
+    """Points by a key, smallest first.
+
+    Complexity:
+        O(log points) for each change, O(1) for `first`.
+    """
+
+    def __init__(self, key: Callable[[WaitNode], Rank]) -> None:
+        self._key = key
+        self._entries: dict[WaitNode, tuple[Rank, int, WaitNode]] = {}
+        self._order: SortedList[tuple[Rank, int, WaitNode]] = SortedList()
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def put(self, node: WaitNode) -> None:
+        """See `Points`."""
+        key = self._key(node)
+        entry = self._entries.get(node)
+        if entry is not None:
+            if entry[0] == key:
+                return
+            self._order.remove(entry)
+        entry = self._entries[node] = (key, node.uid, node)
+        self._order.add(entry)
+
+    def discard(self, node: WaitNode) -> None:
+        """See `Points`."""
+        entry = self._entries.pop(node, None)
+        if entry is not None:
+            self._order.remove(entry)
+
+    def first(self) -> WaitNode | None:
+        """The point whose key is smallest."""
+        return self._order[0][2] if self._order else None
+
+
+class GroupedPoints:
+    """Points by a key, apart for each group."""
+
+    def __init__(self, key: Callable[[WaitNode], Rank]) -> None:
+        self._key = key
+        self.groups: dict[str | None, SortedPoints] = {}
+        """Groups that have a point."""
+
+    def put(self, node: WaitNode) -> None:
+        """See `Points`."""
+        group = node.root.group
+        points = self.groups.get(group)
+        if points is None:
+            points = self.groups[group] = SortedPoints(self._key)
+        points.put(node)
+
+    def discard(self, node: WaitNode) -> None:
+        """See `Points`."""
+        points = self.groups.get(node.root.group)
+        if points is not None:
+            points.discard(node)
+            if not points:
+                del self.groups[node.root.group]
+
+
+class PairedPoints:
+    """Points in two orders at once."""
+
+    def __init__(self, first: Points, second: Points) -> None:
+        self._both = (first, second)
+
+    def put(self, node: WaitNode) -> None:
+        """See `Points`."""
+        for points in self._both:
+            points.put(node)
+
+    def discard(self, node: WaitNode) -> None:
+        """See `Points`."""
+        for points in self._both:
+            points.discard(node)
+
+
+class PointColumns:
+    """Points as columns, for orders whose keys change with time.
+
+    Complexity:
+        O(1) amortised for each change; `argmax` O(points) in NumPy.
+    """
+
+    def __init__(self, describe: Callable[[WaitNode], tuple[float, float]]) -> None:
+        self._describe = describe
+        self._row_of: dict[WaitNode, int] = {}
+        self._nodes: list[WaitNode] = []
+        self._values: npt.NDArray[np.float64] = np.empty((2, 64))
+
+    def put(self, node: WaitNode) -> None:
+        """See `Points`."""
+        row = self._row_of.get(node)
+        if row is None:
+            row = self._row_of[node] = len(self._nodes)
+            self._nodes.append(node)
+            if row == self._values.shape[1]:
+                self._values = np.concatenate((self._values, np.empty_like(self._values)), axis=1)
+        self._values[:, row] = self._describe(node)
+
+    def discard(self, node: WaitNode) -> None:
+        """See `Points`. The last row takes the place of the one that goes."""
+        row = self._row_of.pop(node, None)
+        if row is None:
+            return
+        last = self._nodes.pop()
+        if last is not node:
+            self._nodes[row] = last
+            self._row_of[last] = row
+            self._values[:, row] = self._values[:, len(self._nodes)]
+
+    def argmax(
+        self, score: Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+    ) -> WaitNode | None:
+        """The point with the highest score of its two values; the one with the older request among equals."""
+        if not self._nodes:
+            return None
+        scores = score(*self._values[:, : len(self._nodes)])
+        return min((self._nodes[row] for row in np.flatnonzero(scores == scores.max())), key=by_number)
