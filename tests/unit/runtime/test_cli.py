@@ -172,7 +172,7 @@ def test_a_pool_too_large_for_this_machine(run, monkeypatch):
     def too_large(*_: object) -> None:
         raise MemoryError("Unable to allocate 7 TiB")
 
-    monkeypatch.setattr(cli, "run_experiment", too_large)
+    monkeypatch.setattr("runtime.cli.simulate.run_experiment", too_large)
     assert_one_line(run(*SMALL), "out of memory: Unable to allocate 7 TiB")
 
 
@@ -188,7 +188,7 @@ def test_an_interrupted_run_says_so(run, monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "run_experiment", interrupted)
+    monkeypatch.setattr("runtime.cli.simulate.run_experiment", interrupted)
     code, _, stderr = run(*SMALL)
     assert code == 1
     assert "Traceback" not in stderr

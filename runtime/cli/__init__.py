@@ -1,0 +1,40 @@
+"""The command line: the only place that reads arguments. One file for each command."""
+
+import sys
+
+import click
+
+from radixcache import RadixCacheError
+from runtime.cli.simulate import simulate_command
+
+_BAD_INPUT = 2
+
+__all__ = ["cli", "main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
+@click.version_option(package_name="radixcache")
+def cli() -> None:
+    """A prefix KV-cache manager for LLM serving."""
+
+
+cli.add_command(simulate_command)
+
+
+def main() -> None:
+    """Run the command line; bad input ends it with one line and exit code 2."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit("radixcache: interrupted")
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except (RadixCacheError, OSError) as error:
+        _fail(str(error))
+    except MemoryError as error:
+        _fail(f"out of memory: {error}")
+
+
+def _fail(message: str) -> None:
+    click.echo(f"radixcache: {' '.join(message.split())}", err=True)
+    sys.exit(_BAD_INPUT)

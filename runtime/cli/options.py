@@ -1,0 +1,191 @@
+"""Options that several commands share, and what they say."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from radixcache import EVICTION_POLICIES
+from radixcache.errors import InvalidConfig
+from runtime.cost import GPUS, MODELS, CostModel, find_gpu, find_model
+from runtime.simulation import ClosedLoop, OpenLoop, Setup
+from runtime.workload import (
+    GENERATORS,
+    TRACE_FORMATS,
+    Poisson,
+    TraceOptions,
+    Workload,
+    find_generator,
+    load_trace,
+)
+from runtime.workload.traces.tokenizers import ByteTokenizer, HuggingFaceTokenizer
+from scheduler import QUEUE_POLICIES, SchedulerConfig
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _names(table: Any) -> str:
+    return ", ".join(table)
+
+
+_WORKLOAD = (
+    click.option("--workload", default="chat", show_default=True, help=f"Generator: {_names(GENERATORS)}."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the generator."
+    ),
+    click.option("--trace", type=click.Path(path_type=Path), help="A recorded trace instead of a generator."),
+    click.option(
+        "--format", "trace_format", help=f"Its format, if it cannot be told: {_names(TRACE_FORMATS)}."
+    ),
+    click.option("--tokenizer", type=click.Path(path_type=Path), help="tokenizer.json for traces of texts."),
+    click.option(
+        "--session-rate",
+        type=float,
+        default=0.1,
+        show_default=True,
+        help="Sessions a second, where a trace has no common clock.",
+    ),
+    click.option("--seed", default=0, show_default=True, help="Seed of everything that is drawn."),
+)
+_HARDWARE = (
+    click.option("--model", default="Llama-3.1-8B", show_default=True, help=f"{_names(MODELS)}."),
+    click.option("--gpu", default="H100-SXM", show_default=True, help=f"{_names(GPUS)}."),
+    click.option("--tp", default=1, show_default=True, help="GPUs the model is split over."),
+    click.option("--weight-dtype", default="bf16", show_default=True, help="Format of the weights."),
+    click.option("--kv-dtype", default="bf16", show_default=True, help="Format of the KV."),
+    click.option("--flops-fraction", type=float, help="Achieved share of peak FLOP/s."),
+    click.option("--bandwidth-fraction", type=float, help="Achieved share of peak bandwidth."),
+)
+_CACHE = (
+    click.option(
+        "--capacity", type=int, metavar="TOKENS", help="KV pool; by default what fits into the GPU."
+    ),
+    click.option("--page-size", default=16, show_default=True, help="Tokens a page holds."),
+    click.option("--eviction", default="lru", show_default=True, help=f"{_names(EVICTION_POLICIES)}."),
+    click.option("--partial-reuse", is_flag=True, help="Copy starts of pages that agree."),
+)
+_SERVING = (
+    click.option(
+        "--policy", default="fcfs", show_default=True, help=f"Queue order: {_names(QUEUE_POLICIES)}."
+    ),
+    click.option(
+        "--token-budget", default=8192, show_default=True, help="Tokens computed in one step at most."
+    ),
+    click.option("--max-running", default=256, show_default=True, help="Requests that run at once at most."),
+    click.option("--rate-scale", type=float, help="Sessions start so many times as densely (open loop)."),
+    click.option("--users", type=int, help="So many users, each starting a session when the last one ended."),
+)
+
+
+def workload_options(command: _Command) -> _Command:
+    """What arrives."""
+    return _with(command, _WORKLOAD)
+
+
+def hardware_options(command: _Command) -> _Command:
+    """What it runs on."""
+    return _with(command, _HARDWARE)
+
+
+def cache_options(command: _Command) -> _Command:
+    """The cache and its pool."""
+    return _with(command, _CACHE)
+
+
+def serving_options(command: _Command) -> _Command:
+    """How requests are served."""
+    return _with(command, _SERVING)
+
+
+def _with(command: _Command, options: tuple[Callable[[_Command], _Command], ...]) -> _Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def setup_of(options: dict[str, Any]) -> Setup:
+    """How a workload is served.
+
+    Raises:
+        InvalidConfig: A setting is out of range, or two exclude each other.
+    """
+    users, rate_scale = options["users"], options["rate_scale"]
+    if users is not None and rate_scale is not None:
+        raise InvalidConfig("--users and --rate-scale exclude each other: users set their own rate")
+    return Setup(
+        cost=cost_model_of(options),
+        page_size=options["page_size"],
+        capacity_tokens=options["capacity"],
+        eviction=options["eviction"],
+        partial_reuse=options["partial_reuse"],
+        scheduler=SchedulerConfig(
+            policy=options["policy"], token_budget=options["token_budget"], max_running=options["max_running"]
+        ),
+        pace=ClosedLoop(users) if users is not None else OpenLoop(1.0 if rate_scale is None else rate_scale),
+    )
+
+
+def workload_of(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
+    """What arrives, and where it comes from as JSON values for reports.
+
+    Raises:
+        InvalidConfig, UnknownName, TraceError: The message names the setting, or file and line.
+    """
+    arrivals = Poisson(rate_per_s=options["session_rate"])
+    if options["trace"] is None:
+        return _generate(options)
+    if options["settings"]:
+        raise InvalidConfig(f"--set is for generators, but --trace {options['trace']} was given")
+    return _load(options, arrivals)
+
+
+def cost_model_of(options: dict[str, Any]) -> CostModel:
+    """Model and GPU, and what a step costs on them.
+
+    Raises:
+        InvalidConfig, UnknownName: The message names the value.
+    """
+    given = {
+        name: options[name] for name in ("flops_fraction", "bandwidth_fraction") if options[name] is not None
+    }
+    return CostModel(
+        model=find_model(options["model"]),
+        gpu=find_gpu(options["gpu"]),
+        tp=options["tp"],
+        weight_dtype=options["weight_dtype"],
+        kv_dtype=options["kv_dtype"],
+        **given,
+    )
+
+
+def _generate(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
+    kind = find_generator(options["workload"])
+    given: dict[str, Any] = {}
+    for setting in options["settings"]:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise InvalidConfig(f"--set takes NAME=VALUE, got {setting!r}")
+        given[name.replace("-", "_")] = value
+    known = sorted(each.name for each in fields(kind) if each.type in (int, float))  # type: ignore[arg-type]
+    for name in given:
+        if name not in known:
+            raise InvalidConfig(
+                f"workload {options['workload']!r} has no setting {name!r} to be given here, it has {known}"
+            )
+    try:
+        generator = msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidConfig(f"--set {' '.join(options['settings'])}: {error}") from error
+    return generator.generate(options["seed"]), {"generator": options["workload"], "settings": given}
+
+
+def _load(options: dict[str, Any], arrivals: Poisson) -> tuple[Workload, dict[str, Any]]:
+    tokenizer = (
+        ByteTokenizer() if options["tokenizer"] is None else HuggingFaceTokenizer(options["tokenizer"])
+    )
+    trace_options = TraceOptions(seed=options["seed"], arrivals=arrivals, tokenizer=tokenizer)
+    workload = load_trace(options["trace"], options["trace_format"], options=trace_options)
+    return workload, {"trace": options["trace"].name}
