@@ -44,7 +44,7 @@ bench-smoke: $(VENV)/dev.stamp ## every benchmark once, at its smallest size
 bench: $(VENV)/dev.stamp ## the benchmarks of bench/README.md
 	$(BIN)/python -m bench
 
-soak: $(VENV)/dev.stamp ## hours of random operations against the oracle
+soak: $(VENV)/dev.stamp ## long random operations against the oracle, and every planted fault
 	$(BIN)/pytest tests -m soak
 
 clean: ## remove what make created

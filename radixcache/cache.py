@@ -10,10 +10,11 @@ from radixcache.config import CacheConfig
 from radixcache.errors import CacheBusy, InvalidArgument, InvalidTokens
 from radixcache.events import CacheObserver, EventLog, Snapshot, Stored
 from radixcache.eviction import Use
+from radixcache.lifecycle import Admission
 from radixcache.misses import Miss, MissReason
 from radixcache.namespace import Namespace, namespace_key
 from radixcache.node import Node, Root
-from radixcache.sequence import Admission, Sequence
+from radixcache.sequence import Sequence
 from radixcache.state import CacheState
 from radixcache.stats import CacheStats, PageCounts, snapshot
 from radixcache.tokens import TOKEN_BYTES, Tokens, TokenSource

@@ -1,8 +1,7 @@
 """What one request holds: its tokens, its pages, its place in the tree, and the verbs that move them."""
 
-from enum import StrEnum
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,57 +10,11 @@ from radixcache.allocator import PageArray
 from radixcache.arguments import as_integer
 from radixcache.copies import CopySource, PageCopy
 from radixcache.errors import InvalidArgument, SequenceStateError
-from radixcache.eviction import Use
+from radixcache.lifecycle import LIVE, Admission, PartialMatch, SequenceState, require_legal
 from radixcache.misses import Miss
 from radixcache.node import Node
 from radixcache.state import CacheState
 from radixcache.tokens import TOKEN_BYTES, Tokens, TokenSource
-
-
-class SequenceState(StrEnum):
-    """Where a sequence is in its life."""
-
-    OPEN = "open"
-    """Matched and locked; nothing reserved yet."""
-    ACTIVE = "active"
-    """Holds pages to write to."""
-    CLOSED = "closed"
-    """Ended by `close`; holds nothing."""
-    ABORTED = "aborted"
-    """Ended by `abort`; holds nothing."""
-
-
-_LIVE: Final = frozenset({SequenceState.OPEN, SequenceState.ACTIVE})
-
-LEGAL_STATES: Final[dict[str, frozenset[SequenceState]]] = {
-    "reserve": _LIVE,
-    "advance": frozenset({SequenceState.ACTIVE}),
-    "append": _LIVE,
-    "publish": _LIVE,
-    "fork": _LIVE,
-    "take_copies": _LIVE,
-    "page_table": _LIVE,
-    "slots": _LIVE,
-    "close": _LIVE,
-    "abort": _LIVE,
-}
-"""In which states each verb may be called."""
-
-
-class PartialMatch(NamedTuple):
-    """The start of a cached page that agrees with the next tokens: an offer to copy it."""
-
-    source_page: int
-    num_tokens: int
-
-
-class Admission(NamedTuple):
-    """How a sequence came in: fixed when it is opened."""
-
-    write: bool
-    counted: bool
-    resumed: bool
-    use: Use
 
 
 class Sequence:
@@ -137,7 +90,7 @@ class Sequence:
     @property
     def page_table(self) -> PageArray:
         """Page ids in position order, int32 of shape [pages], read-only, valid until the next verb."""
-        self._require("page_table")
+        require_legal("page_table", self._state)
         view = self._table[: self._num_pages]
         view.flags.writeable = False
         return view
@@ -169,7 +122,7 @@ class Sequence:
         Complexity:
             O(stop - start).
         """
-        self._require("slots")
+        require_legal("slots", self._state)
         start, stop = as_integer("start", start), as_integer("stop", stop)
         if not 0 <= start <= stop <= self.reserved_len:
             raise InvalidArgument(
@@ -199,7 +152,7 @@ class Sequence:
         Complexity:
             O(pages reserved) memcpy, and O(k log n) where k leaves have to go.
         """
-        self._require("reserve")
+        require_legal("reserve", self._state)
         if type(extend_len) is not int:
             extend_len = as_integer("extend_len", extend_len)
         if extend_len < 1:
@@ -266,7 +219,7 @@ class Sequence:
 
     def take_copies(self) -> list[PageCopy]:
         """Copies the engine must run before its next step on this sequence; each is handed out once."""
-        self._require("take_copies")
+        require_legal("take_copies", self._state)
         copies, self._copies = self._copies, []
         return copies
 
@@ -286,7 +239,7 @@ class Sequence:
         Complexity:
             O(1).
         """
-        self._require("advance")
+        require_legal("advance", self._state)
         self._require_copies_taken("advance")
         if type(extend_len) is not int:
             extend_len = as_integer("extend_len", extend_len)
@@ -309,7 +262,7 @@ class Sequence:
         Complexity:
             O(len(token_ids)).
         """
-        self._require("append")
+        require_legal("append", self._state)
         self._tail += Tokens(token_ids).data
 
     def _known(self, start: int, stop: int) -> bytes:
@@ -334,7 +287,7 @@ class Sequence:
         Complexity:
             O(d) steps + O(new tokens) memcpy.
         """
-        self._require("publish")
+        require_legal("publish", self._state)
         cache = self._cache
         full = self.computed_len // cache.page_size
         if full <= self._num_published or not self._writes:
@@ -388,7 +341,7 @@ class Sequence:
         Complexity:
             As `publish`, plus O(pages) memcpy.
         """
-        self._require("fork")
+        require_legal("fork", self._state)
         self._require_copies_taken("fork")
         cache = self._cache
         full, partial = divmod(self.computed_len, cache.page_size)
@@ -454,7 +407,7 @@ class Sequence:
         Complexity:
             As `publish`, plus O(pages given back) and O(d) where nobody else holds the path.
         """
-        self._require("close")
+        require_legal("close", self._state)
         self.publish()
         self._end(SequenceState.CLOSED)
 
@@ -467,7 +420,7 @@ class Sequence:
         Complexity:
             As `close` without `publish`.
         """
-        self._require("abort")
+        require_legal("abort", self._state)
         self._end(SequenceState.ABORTED)
 
     def _end(self, state: SequenceState) -> None:
@@ -494,10 +447,10 @@ class Sequence:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if kind is None and self._state in _LIVE:
+            if kind is None and self._state in LIVE:
                 self.close()
         finally:
-            if self._state in _LIVE:
+            if self._state in LIVE:
                 self.abort()
 
     # Within
@@ -505,11 +458,6 @@ class Sequence:
     @property
     def _writes(self) -> bool:
         return self._how.write and not self._node.root.retired
-
-    def _require(self, verb: str) -> None:
-        if self._state not in LEGAL_STATES[verb]:
-            legal = " or ".join(sorted(LEGAL_STATES[verb]))
-            raise SequenceStateError(f"{verb} needs a sequence that is {legal}, this one is {self._state}")
 
     def _require_copies_taken(self, verb: str) -> None:
         if self._copies:

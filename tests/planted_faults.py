@@ -209,8 +209,8 @@ FAULTS = (
     ),
     Fault(
         "closing twice gives back twice",
-        "sequence.py",
-        '    "close": _LIVE,\n',
+        "lifecycle.py",
+        '    "close": LIVE,\n',
         '    "close": frozenset(SequenceState),\n',
     ),
     Fault(

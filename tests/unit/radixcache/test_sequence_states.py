@@ -7,7 +7,7 @@ import pytest
 
 from radixcache import OutOfPages, PrefixCache, RadixCacheError, Sequence, check
 from radixcache.errors import SequenceStateError
-from radixcache.sequence import LEGAL_STATES, SequenceState
+from radixcache.lifecycle import LEGAL_STATES, SequenceState
 from tests.property.dump import dump
 from tests.steps import begin, make_cache, put, run_of
 
