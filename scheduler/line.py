@@ -40,7 +40,7 @@ class WaitingLine:
         self._leaders = Leaders(self._queue) if config.share_in_flight else None
         self._preempted: dict[int, Request] = {}
         self._deadlines: list[tuple[float, int, Request]] = []
-        self._refused: tuple[int, int] | None = None
+        self._is_blocked = False
 
     def __len__(self) -> int:
         return len(self._queue) + len(self._preempted)
@@ -52,12 +52,14 @@ class WaitingLine:
 
     def join(self, request: Request) -> None:
         """A new request waits."""
+        self._is_blocked = False
         self._queue.add(request)
         if request.deadline is not None:
             heapq.heappush(self._deadlines, (request.deadline, request.number, request))
 
     def leave(self, request: Request) -> None:
         """A request that waits is ended."""
+        self._is_blocked = False
         if request.state is RequestState.PREEMPTED:
             del self._preempted[request.number]
         else:
@@ -80,19 +82,22 @@ class WaitingLine:
             num_running: Requests that run.
             num_ended: Requests that ran and ended, ever.
         """
+        if self._is_blocked and num_running:
+            return None
         if self._preempted:
             request: Request | None = self._preempted[min(self._preempted)]
             if request is not None and num_running and num_ended == request.ended_before:
                 return None
-        else:
-            request = self._queue.head(now)
-        if request is None or (num_running and self._refused == (request.number, num_ended)):
-            return None
-        return request
+            return request
+        return self._queue.head(now)
 
-    def refuse(self, request: Request, num_ended: int) -> None:
-        """It did not fit, and will not before a running request ends, as they only grow."""
-        self._refused = (request.number, num_ended)
+    def refuse(self) -> None:
+        """The candidate did not fit: nobody is tried before somebody comes, ends, or publishes a prompt.
+
+        Until then those that run only grow. What they evict meanwhile may bring another candidate to the
+        front; it has to wait for the same occasions.
+        """
+        self._is_blocked = True
 
     def admit(self, request: Request, extend_len: int) -> None:
         """It fits, and runs from now on, with so many tokens to compute."""
@@ -108,11 +113,13 @@ class WaitingLine:
 
     def lead(self, request: Request) -> None:
         """A running request computes what others may wait for, or has published some of it."""
+        self._is_blocked = False
         if self._leaders is not None:
             self._leaders.follow(request)
 
     def stop_leading(self, request: Request) -> None:
         """A request runs no longer."""
+        self._is_blocked = False
         if self._leaders is not None:
             self._leaders.drop(request)
 

@@ -254,7 +254,7 @@ class Scheduler:
             if request is None:
                 return
             if not self._try_admit(request, draft, now):
-                self._line.refuse(request, self._num_ended)
+                self._line.refuse()
                 return
 
     def _try_admit(self, request: Request, draft: Draft, now: float) -> bool:
@@ -322,14 +322,13 @@ class Scheduler:
         draft.coalesce(num_steps)
 
     def _have_room(self, rows: list[Row], num_steps: int) -> bool:
-        """Whether there are pages; while somebody waits, without evicting: that may change who is next."""
+        """Whether there are pages for so many steps."""
         page_size, needed = self._cache.config.page_size, 0
         for row in rows:
             assert row.request.sequence is not None
             reserved = row.request.sequence.reserved_len // page_size
             needed += max(0, -(-(row.start + num_steps) // page_size) - reserved)
-        pages = self._cache.pages
-        return needed <= (pages.free if self.num_waiting else pages.available)
+        return needed <= self._cache.pages.available
 
     def _watch_for_stall(self, plan: StepPlan) -> None:
         if plan or plan.failed or plan.preempted or self.is_idle:
