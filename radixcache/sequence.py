@@ -263,7 +263,7 @@ class Sequence:
             O(len(token_ids)).
         """
         require_legal("append", self._state)
-        self._tail += Tokens(token_ids).data
+        self._tail += (token_ids if isinstance(token_ids, Tokens) else Tokens(token_ids)).data
 
     def _known(self, start: int, stop: int) -> bytes:
         """Bytes [start, stop) of the known tokens."""

@@ -3,6 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from radixcache import Tokens
+from radixcache.tokens import TOKEN_BYTES
 from runtime.cost import CostModel, StepLoad
 from runtime.errors import WorkloadError
 from runtime.workload import FRESH_TOKEN_BASE
@@ -19,7 +23,7 @@ class StepOutput(NamedTuple):
         elapsed_ps: How long it took. Unit: picoseconds.
     """
 
-    tokens: Mapping[str, Sequence[int]]
+    tokens: Mapping[str, Sequence[int] | Tokens]
     elapsed_ps: int
 
 
@@ -71,15 +75,17 @@ class CostModelExecutor:
                 high = middle
         return high
 
-    def _fresh(self, rows: Sequence[Row], num_steps: int) -> dict[str, range]:
+    def _fresh(self, rows: Sequence[Row], num_steps: int) -> dict[str, Tokens]:
         """New tokens, dealt out row by row for each step in turn: as if the steps were single ones."""
         generating = [row for row in rows if row.max_tokens]
         width, first = len(generating), self._next_token
         self._next_token += width * num_steps
         if self._next_token > _TOKEN_END:
             raise WorkloadError(f"more than {_TOKEN_END - FRESH_TOKEN_BASE} tokens were generated")
+        dealt = np.arange(first, self._next_token, dtype="<i4").reshape(num_steps, width).T.tobytes()
+        size = num_steps * TOKEN_BYTES
         return {
-            row.request.request_id: range(first + place, first + place + width * row.max_tokens, width)
+            row.request.request_id: Tokens.trusted(dealt[place * size : (place + 1) * size])
             for place, row in enumerate(generating)
         }
 

@@ -1,11 +1,14 @@
 """Whether what an executor brought fits the plan it ran. Changes nothing."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from radixcache import RadixCacheError, Tokens
 from scheduler.errors import PlanError
 from scheduler.plan import Outputs, Row, StepPlan
 from scheduler.request import RequestState
+
+_NOTHING: Final = Tokens([])
 
 
 def checked_outputs(plan: StepPlan, outputs: Outputs) -> list[tuple[Row, Tokens]]:
@@ -32,12 +35,17 @@ def checked_outputs(plan: StepPlan, outputs: Outputs) -> list[tuple[Row, Tokens]
     ]
 
 
-def _tokens_of(row: Row, plan: StepPlan, output: Sequence[int]) -> Tokens:
-    name = f"request {row.request.request_id!r} in plan {plan.number}"
-    fewest, most = min(1, row.max_tokens), row.max_tokens
-    if not fewest <= len(output) <= most:
-        raise PlanError(f"{name} generates {fewest} to {most} tokens, got {len(output)}")
+def _tokens_of(row: Row, plan: StepPlan, output: Sequence[int] | Tokens) -> Tokens:
+    count, most = len(output), row.max_tokens
+    if not count and not most:
+        return _NOTHING
+    if not 0 < count <= most:
+        raise PlanError(f"{_name(row, plan)} generates {min(1, most)} to {most} tokens, got {count}")
     try:
-        return Tokens(output)
+        return output if isinstance(output, Tokens) else Tokens(output)
     except RadixCacheError as error:
-        raise PlanError(f"{name}: {error}") from error
+        raise PlanError(f"{_name(row, plan)}: {error}") from error
+
+
+def _name(row: Row, plan: StepPlan) -> str:
+    return f"request {row.request.request_id!r} in plan {plan.number}"

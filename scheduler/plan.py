@@ -1,10 +1,10 @@
 """What one step computes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from radixcache import PageCopy
+from radixcache import PageCopy, Tokens
 from scheduler.request import Request
 
 
@@ -52,7 +52,7 @@ class StepPlan:
         return bool(self.rows)
 
 
-Outputs: TypeAlias = "dict[str, Sequence[int]]"
+Outputs: TypeAlias = "Mapping[str, Sequence[int] | Tokens]"
 """Generated tokens by request id: 1 to `max_tokens` for each row that generates."""
 
 Horizon: TypeAlias = Callable[[Sequence[Row]], int]

@@ -114,6 +114,8 @@ class Request:
     num_preemptions: int = field(default=0, init=False)
     error: Exception | None = field(default=None, init=False)
 
+    prompt_len: int = field(default=0, init=False, repr=False)
+    """Tokens of the prompt."""
     own_from: int = field(default=0, init=False, repr=False)
     """Tokens matched at the latest admission: what lies behind them is this request's own."""
     ever_computed: int = field(default=0, init=False, repr=False)
@@ -122,7 +124,8 @@ class Request:
     """Running requests that had ended when it was preempted last."""
 
     def __post_init__(self) -> None:
-        if not len(self.prompt):
+        self.prompt_len = len(self.prompt)
+        if not self.prompt_len:
             raise InvalidRequest(f"request {self.request_id!r}: a prompt has at least one token, got none")
         self.priority = as_integer("priority", self.priority)
         self._require_at_least("priority", self.priority, 0)
@@ -167,7 +170,7 @@ class Request:
     @property
     def num_known(self) -> int:
         """Prompt and output tokens."""
-        return len(self.prompt) + len(self.output)
+        return self.prompt_len + len(self.output)
 
     @property
     def remaining(self) -> int | None:
@@ -180,8 +183,11 @@ class Request:
 
     def note_computed(self, start: int, stop: int) -> None:
         """The tokens at positions [start, stop) were computed: for the first time, or again."""
+        if start >= self.prompt_len and start >= self.ever_computed:
+            self.ever_computed = stop
+            return
         self.recomputed_tokens += max(0, min(stop, self.ever_computed) - start)
-        self.prefill_tokens += max(0, min(stop, len(self.prompt)) - max(start, self.ever_computed))
+        self.prefill_tokens += max(0, min(stop, self.prompt_len) - max(start, self.ever_computed))
         self.ever_computed = max(self.ever_computed, stop)
 
     def enter(self, state: RequestState) -> None:

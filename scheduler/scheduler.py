@@ -373,20 +373,19 @@ class Scheduler:
         return finished
 
     def _take_in(self, row: Row, tokens: Tokens, now: float) -> None:
-        request, sequence = row.request, row.request.sequence
+        request, sequence, num_tokens = row.request, row.request.sequence, len(tokens)
         assert sequence is not None
-        if len(tokens):
+        if num_tokens:
             sequence.append(tokens)
             request.output.extend(tokens)
             if request.first_token_at is None:
                 request.first_token_at = now
-        sequence.advance(row.extend_len + max(0, len(tokens) - 1))
+            self._line.generated(request, num_tokens)
+        sequence.advance(row.extend_len + num_tokens - 1 if num_tokens else row.extend_len)
         request.note_computed(row.start, sequence.computed_len)
-        if row.extend_len > 1 or row.start < len(request.prompt):
+        if row.extend_len > 1 or row.start < request.prompt_len:
             sequence.publish()
             self._line.lead(request)
-        if len(tokens):
-            self._line.generated(request, len(tokens))
 
     def finish(self, request_id: str, now: float) -> None:
         """End a request that generated a stop token; its output is complete and cached.

@@ -473,3 +473,14 @@ def test_f15_a_higher_priority_takes_the_share_of_a_lower_one() -> None:
     put(cache, [50])
     order = [token for (token,) in one_by_one(cache, watch)]
     assert order == [0, 1, 2, 3, 4, 50, 5, 6, 7, 8, 9, 20, 21, 22, 23, 24]
+
+
+def test_f15_a_hinted_path_that_is_trimmed_makes_room_in_the_share() -> None:
+    cache, watch = prioritised(num_pages=20)
+    put(cache, run_of(100, 8), priority=1)
+    assert cache.evict(6) == 6
+    for number in range(8):
+        put(cache, [number], priority=1)
+    put(cache, [50])
+    order = [token for (token,) in one_by_one(cache, watch)]
+    assert order == [50, 101, 100, *range(8)]

@@ -84,17 +84,6 @@ def test_not_in_a_step_that_threw_somebody_out():
     assert num_thrown_out
 
 
-def test_while_somebody_waits_nothing_is_evicted_for_steps_to_come():
-    loop = Loop(8, 4, max_running=1)
-    loop.warm(ids(500, 24))
-    loop.submit("a", ids(0, 5), 20)
-    loop.step()
-    loop.submit("b", ids(500, 24), 1)
-    assert loop.cache.pages.evictable == 6
-    loop.commit(loop.schedule(many))
-    assert loop.cache.pages.evictable == 6
-
-
 def test_a_request_without_a_limit_is_coalesced_too():
     loop = Loop()
     loop.submit("a", ids(0, 5), None)
