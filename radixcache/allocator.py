@@ -27,7 +27,8 @@ class PageAllocator:
         last_page = first_page + num_pages - 1
         self._stack: PageArray = np.arange(last_page, first_page - 1, -1, dtype=np.int32)
         self._num_free = num_pages
-        self._is_free = np.ones(num_pages, dtype=np.bool_)
+        self._flags = bytearray(b"\x01") * num_pages  # one scalar is read and written faster than NumPy's
+        self._is_free = np.frombuffer(self._flags, dtype=np.bool_)
 
     @property
     def num_free(self) -> int:
@@ -73,15 +74,22 @@ class PageAllocator:
         self._stack[self._num_free : self._num_free + count] = pages
         self._num_free += count
 
+    def free_one(self, page: int) -> None:
+        """As `free`, for one page."""
+        index = page - self.first_page
+        if not 0 <= index < self.num_pages or self._flags[index]:
+            self._refuse([page])
+        self._flags[index] = 1
+        self._stack[self._num_free] = page
+        self._num_free += 1
+
     def _free_few(self, pages: list[int]) -> None:
         for position, page in enumerate(pages):
             index = page - self.first_page
-            if not 0 <= index < self.num_pages or self._is_free[index] or page in pages[:position]:
+            if not 0 <= index < self.num_pages or self._flags[index] or page in pages[:position]:
                 self._refuse(pages)
         for page in pages:
-            self._is_free[page - self.first_page] = True
-            self._stack[self._num_free] = page
-            self._num_free += 1
+            self.free_one(page)
 
     def _refuse(self, pages: list[int]) -> None:
         seen = set()

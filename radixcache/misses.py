@@ -1,16 +1,22 @@
 """Why a prompt missed: what was evicted, what is being computed, and what cannot be cached at all."""
 
-from collections import OrderedDict
+from array import array
+from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from radixcache.node import PAGE_ID_BYTES
+
 Anchor: TypeAlias = int | bytes
 """Where a prefix ends: the id of its deepest page, or the key of its namespace where it has none."""
 
-_FEW: Final = 8  # pages up to which a Python loop beats NumPy's fixed cost
+_SHARDS: Final = 256
+_GhostKey: TypeAlias = tuple[Anchor, int, bytes]
+_Shard: TypeAlias = "dict[_GhostKey, _Record]"
+_Record: TypeAlias = "tuple[float, _GhostKey, _Shard]"
 
 
 class MissReason(StrEnum):
@@ -59,74 +65,71 @@ class Miss:
 class GhostTable:
     """When the page after a still cached prefix was evicted; one record for each eviction boundary.
 
-    A record is known by its anchor and the tokens of the page that followed. It goes when its anchor is
-    evicted, as the boundary then lies further up, when the page comes back, or when `max_records` newer ones
-    exist.
+    A record is known by its anchor and the tokens of the page that followed. It counts no more when its
+    anchor is evicted, as the boundary then lies further up, when the page comes back, or when `max_records`
+    newer ones were made.
+
+    An anchor page has a generation, which ends when the page is evicted: so its records need not be looked for.
+    The records lie in many small dictionaries: one large one would take some calls very long to grow.
 
     Complexity:
-        O(1) a record; `forget_behind` O(pages) at memcpy speed.
+        O(1) a record, in every single call; `forget_behind` O(pages) at memcpy speed.
     """
 
     def __init__(self, max_records: int, first_page: int, num_pages: int) -> None:
         self._max_records = max_records
         self._first_page = first_page
-        self._times: OrderedDict[tuple[Anchor, bytes], float] = OrderedDict()
-        self._after: dict[int, set[bytes]] = {}
-        self._has_after = np.zeros(num_pages, dtype=np.bool_)
+        self._generations = array("I", bytes(4 * num_pages))
+        self._shards: list[_Shard] = [{} for _ in range(_SHARDS)]
+        self._made: deque[_Record] = deque()
 
     def __len__(self) -> int:
-        return len(self._times)
+        return sum(map(len, self._shards))
+
+    def _key(self, anchor: Anchor, next_page: bytes) -> _GhostKey:
+        if isinstance(anchor, int):
+            return anchor, self._generations[anchor - self._first_page], next_page
+        return anchor, 0, next_page
 
     def time_of(self, anchor: Anchor, next_page: bytes) -> float | None:
         """When the page with these tokens went from behind `anchor`."""
-        return self._times.get((anchor, next_page))
+        key = self._key(anchor, next_page)
+        record = self._shards[hash(key) % _SHARDS].get(key)
+        return None if record is None else record[0]
 
     def evicted(self, anchor: Anchor, next_page: bytes, time: float) -> None:
         """A run of pages went from behind `anchor`; `next_page` are the tokens of the first of them."""
         if not self._max_records:
             return
-        key = (anchor, next_page)
-        if key in self._times:
-            self._times.move_to_end(key)
-        elif len(self._times) >= self._max_records:
-            self._forget(self._times.popitem(last=False)[0])
-        self._times[key] = time
-        if isinstance(anchor, int):
-            self._after.setdefault(anchor, set()).add(next_page)
-            self._has_after[anchor - self._first_page] = True
+        generation = self._generations[anchor - self._first_page] if isinstance(anchor, int) else 0
+        key = (anchor, generation, next_page)
+        shard = self._shards[hash(key) % _SHARDS]
+        shard[key] = record = (time, key, shard)
+        made = self._made
+        made.append(record)
+        if len(made) > self._max_records:
+            oldest = made.popleft()
+            _, key, shard = oldest
+            if shard.get(key) is oldest:
+                del shard[key]
 
     def forget_behind(self, pages: bytes) -> None:
-        """These pages (ids as little-endian int32) go: no record can be anchored there any more."""
-        if not self._after:
-            return
-        ids = np.frombuffer(pages, dtype="<i4")
-        if len(ids) > _FEW:
-            ids = ids[self._has_after[ids - self._first_page]]
-        for page in ids.tolist():
-            for next_page in self._after.pop(page, ()):
-                del self._times[page, next_page]
-            self._has_after[page - self._first_page] = False
+        """These pages (ids as little-endian int32) go: no record is anchored there any more."""
+        if len(pages) == PAGE_ID_BYTES:
+            self._generations[int.from_bytes(pages, "little") - self._first_page] += 1
+        else:
+            generations = np.frombuffer(self._generations, dtype=np.uint32)
+            generations[np.frombuffer(pages, dtype="<i4") - self._first_page] += 1
 
     def published(self, anchor: Anchor, next_page: bytes) -> None:
         """The page is back."""
-        key = (anchor, next_page)
-        if self._times.pop(key, None) is not None:
-            self._forget(key)
+        key = self._key(anchor, next_page)
+        self._shards[hash(key) % _SHARDS].pop(key, None)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._times.clear()
-        self._after.clear()
-        self._has_after[:] = False
-
-    def _forget(self, key: tuple[Anchor, bytes]) -> None:
-        anchor, next_page = key
-        if isinstance(anchor, int):
-            after = self._after[anchor]
-            after.discard(next_page)
-            if not after:
-                del self._after[anchor]
-                self._has_after[anchor - self._first_page] = False
+    def anchors(self) -> list[Anchor]:
+        """Where the records that count are anchored. O(records)."""
+        keys = [key for shard in self._shards for key in shard]
+        return [key[0] for key in keys if self._key(key[0], key[2]) == key]
 
 
 class InFlight:

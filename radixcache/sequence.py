@@ -103,7 +103,7 @@ class Sequence:
             The page before it (the key of the namespace where it is the first) and its tokens; `None` when
             every full page of the prompt is published, or nothing will be.
         """
-        if self._flight is None:
+        if self._flight is None or not self._writes:
             return None
         anchor, next_page = self._flight
         return (anchor if anchor >= 0 else self._node.root.key), next_page

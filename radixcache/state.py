@@ -11,7 +11,7 @@ from radixcache.errors import OutOfPages
 from radixcache.events import CacheObserver
 from radixcache.misses import Anchor, GhostTable, InFlight
 from radixcache.namespace import Namespace
-from radixcache.node import Node, Root
+from radixcache.node import PAGE_ID_BYTES, Node, Root
 from radixcache.stats import Counters, PageCounts
 from radixcache.tokens import TOKEN_BYTES, Tokens
 from radixcache.tree import RadixTree, Victim
@@ -122,6 +122,9 @@ class CacheState:
         return self._free(victims) if victims else 0
 
     def _free(self, victims: list[Victim]) -> int:
+        if len(victims) == 1 and len(victims[0].pages) == PAGE_ID_BYTES:
+            self.allocator.free_one(int.from_bytes(victims[0].pages, "little"))
+            return 1
         gone = np.frombuffer(b"".join([victim.pages for victim in victims]), dtype=np.int32)
         self.allocator.free(gone)
         return len(gone)

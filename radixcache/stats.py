@@ -72,7 +72,7 @@ class CacheStats:
         live_sequences: Sequences that were opened and not ended.
         num_nodes: Nodes of the tree, roots not counted.
         num_namespaces: Namespaces that hold pages or sequences.
-        num_ghosts: Eviction boundaries remembered.
+        num_ghosts: Records of evictions, at most `max_ghosts`; outdated ones that have not left yet included.
     """
 
     lookups: int

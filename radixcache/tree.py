@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 from radixcache.agreement import AgreementIndex
 from radixcache.compare import common_units
 from radixcache.eviction import EvictionPolicy
-from radixcache.eviction.order import EvictionOrder
 from radixcache.misses import Anchor
 from radixcache.namespace import Namespace
 from radixcache.node import PAGE_ID_BYTES, Node, Root
@@ -60,14 +59,14 @@ class RadixTree:
     def __init__(self, page_bytes: int, policy: EvictionPolicy, *, with_agreement: bool) -> None:
         self.page_bytes = page_bytes
         self.policy = policy
-        self.order = EvictionOrder(policy)
+        self.order = policy.make_order()
         self.roots: dict[bytes, Root] = {}
         self.retired: dict[int, Root] = {}
         self.num_nodes = 0
         self.num_pages = 0
         self.num_locked_pages = 0
         self._with_agreement = with_agreement
-        self._first_pages: dict[bytes, dict[int, Root]] = {}
+        self._first_pages: dict[bytes, tuple[Root, ...]] = {}
         self._next_number = 0
 
     # Reading
@@ -129,7 +128,7 @@ class RadixTree:
         Asks the `_MAX_ELSEWHERE` oldest namespaces that hold the first page of `data`.
         """
         end = at + self.page_bytes
-        others = self._first_pages.get(data[: self.page_bytes], {}).values()
+        others = self._first_pages.get(data[: self.page_bytes], ())
         asked = islice((other for other in others if other is not root), _MAX_ELSEWHERE)
         return any(at == 0 or self._covers(other, data, end) for other in asked)
 
@@ -191,7 +190,7 @@ class RadixTree:
         upper = Node(self._number(), node.edge[:edge_cut], node.pages[:pages_cut], node.start)
         upper.root = node.root
         upper.lock_count = 1 if node.lock_count else 0
-        self._unlink(parent, node)
+        self._unlink(parent, node, node.edge[: self.page_bytes])
         node.edge, node.pages = node.edge[edge_cut:], node.pages[pages_cut:]
         node.num_pages -= num_pages
         node.start += num_pages
@@ -257,11 +256,13 @@ class RadixTree:
             node = self.order.first()
             if node is None:
                 break
-            if node.num_pages > num_pages:
-                victims.append(self._trim(node, num_pages))
-                break
-            num_pages -= node.num_pages
-            victims.append(self._remove(node))
+            quota = min(self.policy.quota(node), num_pages)
+            num_pages -= quota
+            if quota < node.num_pages:
+                victims.append(self._trim(node, quota))
+            else:
+                self.order.pop_first()
+                victims.append(self._remove(node))
         return victims
 
     def _trim(self, node: Node, num_pages: int) -> Victim:
@@ -280,31 +281,28 @@ class RadixTree:
         return Victim(node.root, anchor, node.start + kept, pages, first_page)
 
     def _remove(self, node: Node) -> Victim:
-        parent = node.parent
+        """Take an idle leaf out of the tree, which has left the eviction order."""
+        parent, root, policy = node.parent, node.root, self.policy
         assert parent is not None
         assert node.children is None
         assert not node.lock_count
-        self.order.discard(node)
-        if parent.parent is not None:
-            self.policy.inherit(parent, node)
-        self.policy.remove(node)
-        self._unlink(parent, node)
+        first_page = node.edge[: self.page_bytes]
+        below_root = parent is root
+        if not below_root:
+            policy.inherit(parent, node)
+        policy.remove(node)
+        self._unlink(parent, node, first_page)
         node.parent = None
         self.num_nodes -= 1
         self.num_pages -= node.num_pages
-        victim = Victim(
-            node.root,
-            self.anchor(parent),
-            node.start,
-            node.live_pages(),
-            node.edge[: self.page_bytes],
-        )
-        if parent.parent is None:
-            self.drop_if_idle(node.root)
-            return victim
-        if parent.children is None and not parent.lock_count:
-            self.order.add(parent)
-        self.collapse(parent)
+        anchor = root.key if below_root else parent.last_page()
+        victim = Victim(root, anchor, node.start, node.live_pages(), first_page)
+        if not below_root:
+            if parent.children is None and not parent.lock_count:
+                self.order.add(parent)
+            self.collapse(parent)
+        elif parent.children is None:
+            self.drop_if_idle(root)
         return victim
 
     def drop_if_idle(self, root: Root) -> None:
@@ -337,6 +335,7 @@ class RadixTree:
         while node.entry is not None:
             parent = node.parent
             assert parent is not None
+            self.order.discard(node)
             victims.append(self._remove(node))
             node = parent
         return victims
@@ -378,8 +377,8 @@ class RadixTree:
         top = run[-1]
         parent, lowest = top.parent, run[0]
         assert parent is not None
-        self._unlink(parent, top)
-        self._unlink(lowest, low)
+        self._unlink(parent, top, top.edge[: self.page_bytes])
+        self._unlink(lowest, low, low.edge[: self.page_bytes])
         run.reverse()
         low.settle()
         low.edge = b"".join([*(upper.edge for upper in run), low.edge])
@@ -402,29 +401,31 @@ class RadixTree:
         parent.hot = child
         child.parent = parent
         if isinstance(parent, Root) and not parent.retired:
-            self._first_pages.setdefault(first_page, {})[parent.number] = parent
+            others = self._first_pages.get(first_page, ())
+            self._first_pages[first_page] = (*others, parent) if others else (parent,)
         if self._with_agreement:
             if parent.agreement is None:
                 parent.agreement = AgreementIndex()
             parent.agreement.add(child)
 
-    def _unlink(self, parent: Node, child: Node) -> None:
+    def _unlink(self, parent: Node, child: Node, first_page: bytes) -> None:
         children = parent.children
         assert children is not None
-        first_page = child.edge[: self.page_bytes]
         del children[first_page]
-        if isinstance(parent, Root):
-            self._leave_first_page(first_page, parent)
         if parent.hot is child:
             parent.hot = None
+        if isinstance(parent, Root):
+            self._leave_first_page(first_page, parent)
         if parent.agreement is not None:
             parent.agreement.remove(child)
         if not children:
             parent.children = parent.agreement = None
 
     def _leave_first_page(self, first_page: bytes, root: Root) -> None:
-        roots = self._first_pages.get(first_page)
-        if roots is not None and roots.pop(root.number, None) is not None and not roots:
+        roots = self._first_pages.get(first_page, ())
+        if len(roots) > 1:
+            self._first_pages[first_page] = tuple(other for other in roots if other is not root)
+        elif roots and roots[0] is root:
             del self._first_pages[first_page]
 
     def _number(self) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from radixcache.eviction.order import EvictionOrder, Order
 from radixcache.node import Node
 
 Rank: TypeAlias = Any
@@ -35,6 +36,10 @@ class EvictionPolicy:
     def __init__(self, num_pages: int) -> None:
         self.num_pages = num_pages
         self._clock = 0
+
+    def make_order(self) -> Order:
+        """The order that leaves stand in, made once; a policy whose ranks change with time brings its own."""
+        return EvictionOrder(self)
 
     def bind(self, reorder: Callable[[Node], None]) -> None:
         """Take the function to call with a node whose rank changed outside the calls below."""
@@ -76,6 +81,10 @@ class EvictionPolicy:
     def rank(self, node: Node) -> Rank:
         """Rank of an evictable leaf. Ties break by node number."""
         return node.stamp
+
+    def quota(self, node: Node) -> int:
+        """Pages that may go from the tail of `node` before its rank is asked for again, at least 1."""
+        return node.num_pages
 
     def advance_time(self, now: float) -> None:
         """The owner's clock moved to `now`. Unit: seconds; lookups where the owner tells no time."""

@@ -42,9 +42,9 @@ class _Class:
 class ClassOrder:
     """Evictable leaves, the one that is worth least first; ties by last use, then by number.
 
-    Within a class the worth of a page is taken to rise with its age, then to fall, as it does where things return
-    after some typical pause. The least is then at one end of the list: the leaf used last, or the one
-    unused for longest. So an eviction looks at two leaves of each class, whatever their number.
+    Within a class the worth of a page is taken to rise with its age, then to fall, as it does where things
+    return after some typical pause. The least is then at one end of the list: the leaf used last, or the
+    one unused for longest. So an eviction looks at two leaves of each class, whatever their number.
 
     Args:
         policy: Says which class a leaf is of, and what a class is worth at an age.
@@ -105,6 +105,12 @@ class ClassOrder:
             return None
         oldest: Node = least.entries[0][2]
         return oldest if oldest.number == least.best[2] else least.entries[-1][2]
+
+    def pop_first(self) -> None:
+        """Take out the leaf that `first` says."""
+        node = self.first()
+        if node is not None:
+            self.discard(node)
 
     def _look(self, key: Hashable, group: _Class) -> None:
         policy = self._policy

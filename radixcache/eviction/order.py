@@ -1,11 +1,53 @@
 """The order in which evictable leaves would go, kept up to date at every change."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from sortedcontainers import SortedList
 
-from radixcache.eviction.base import EvictionPolicy
 from radixcache.node import Node
+
+
+class Ranking(Protocol):
+    """What this order asks of a policy."""
+
+    def bind(self, reorder: Callable[[Node], None]) -> None:
+        """Take the function to call with a node whose rank changed."""
+        ...
+
+    def rank(self, node: Node) -> Any:
+        """Rank of a leaf; the smallest goes first."""
+        ...
+
+
+class Order(Protocol):
+    """What the tree asks of an order. A node that is in has its rank and number in `entry`, any other `None`."""
+
+    def __len__(self) -> int: ...
+
+    def add(self, node: Node) -> None:
+        """Take in a leaf that became evictable."""
+        ...
+
+    def discard(self, node: Node) -> None:
+        """Take out a node that is no longer evictable, if it is in."""
+        ...
+
+    def update(self, node: Node) -> None:
+        """Move a node whose rank may have changed, if it is in."""
+        ...
+
+    def first(self) -> Node | None:
+        """The leaf that goes next."""
+        ...
+
+    def pop_first(self) -> None:
+        """Take out the leaf that `first` says."""
+        ...
+
+    def nodes(self) -> list[Node]:
+        """All evictable leaves, the one that goes next first."""
+        ...
 
 
 class EvictionOrder:
@@ -15,7 +57,7 @@ class EvictionOrder:
     of them. Here every call costs O(log n).
     """
 
-    def __init__(self, policy: EvictionPolicy) -> None:
+    def __init__(self, policy: Ranking) -> None:
         self._rank = policy.rank
         self._entries: SortedList[tuple[Any, int, Node]] = SortedList()
         policy.bind(self.update)
@@ -35,6 +77,10 @@ class EvictionOrder:
             self._entries.remove(node.entry)
             node.entry = None
 
+    def pop_first(self) -> None:
+        """Take out the leaf that `first` says."""
+        self._entries.pop(0)[2].entry = None
+
     def update(self, node: Node) -> None:
         """Move a node whose rank may have changed, if it is in."""
         if node.entry is not None and self._rank(node) != node.entry[0]:
@@ -43,7 +89,10 @@ class EvictionOrder:
 
     def first(self) -> Node | None:
         """The leaf that goes next."""
-        return self._entries[0][2] if self._entries else None
+        try:
+            return self._entries[0][2]
+        except IndexError:
+            return None
 
     def nodes(self) -> list[Node]:
         """All evictable leaves, the one that goes next first. O(n)."""

@@ -7,7 +7,7 @@ and leaves to them what to make of it.
 
 from collections import OrderedDict
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from radixcache.eviction.base import EvictionPolicy, Rank, Use
 from radixcache.eviction.class_order import ClassOrder
@@ -16,6 +16,16 @@ from radixcache.node import Node
 
 MIN_GHOSTS: Final = 4096
 PAGES_PER_GHOST: Final = 64
+
+
+class Cut(NamedTuple):
+    """Where the end of a visit's path was trimmed."""
+
+    depth: int
+    first_page: bytes
+    num_pages: int
+    """From there to where the visit ended."""
+
 
 GhostKey: TypeAlias = tuple[bytes, int, bytes]
 """Namespace, depth and first page of what was evicted."""
@@ -47,7 +57,7 @@ class Visit(Followed):
         origin: Where the visit that it continues ended; of a first visit: where its own pages begin.
         key: Class for the order of eviction; the policy's.
         tail: Pages at its end that the next visit is not expected to use; the policy's.
-        cut: Depth and first page of what was trimmed of it last.
+        cut: What was trimmed of its path last.
     """
 
     __slots__ = ("cut", "depth", "gap", "key", "kind", "origin", "tail", "turns")
@@ -59,9 +69,9 @@ class Visit(Followed):
         self.gap = gap
         self.depth = depth
         self.origin = origin
-        self.key: object = None
+        self.key: Any = None
         self.tail = 0
-        self.cut: tuple[int, bytes] | None = None
+        self.cut: Cut | None = None
 
     @property
     def grown(self) -> int:
@@ -105,15 +115,15 @@ class VisitPolicy(EvictionPolicy):
     # What a subclass says
 
     def describe(self, visit: Visit) -> int:
-        """Set `key` and `tail` of a new visit; return its row in the table."""
+        """Set `key` and, if need be, `tail` of a new visit; return its row in the table."""
         raise NotImplementedError
 
-    def value(self, key: object, age: float) -> tuple[float, float]:
-        """What a page of a class is worth at an age, and the age at which that changes."""
+    def value(self, key: Any, age: float) -> tuple[float, float]:
+        """What a page is worth at an age, and the age at which that changes; `key` as in `rank`."""
         raise NotImplementedError
 
-    def lost(self, visit: Visit, num_pages: int) -> None:
-        """`visit` was continued, but not from its last `num_pages` pages."""
+    def lost(self, num_pages: int) -> None:
+        """A visit was continued, but not from its last `num_pages` pages."""
 
     def relearn(self) -> None:
         """A visit more was made; called after each."""
@@ -136,20 +146,15 @@ class VisitPolicy(EvictionPolicy):
     def _continue(self, node: Node, seen: Visit) -> None:
         gap = self.now - seen.born
         again = Visit(Kind.AGAIN, self.now, seen.turns, gap, node.end, seen.depth)
-        if node.children is not None:
-            self.lost(seen, seen.depth - node.end)
-        elif node.end == seen.depth:
-            self.lost(seen, 0)
+        if node.children is not None or node.end == seen.depth:
+            self.lost(seen.depth - node.end)
         else:
             again.cut = seen.cut
-            again.tail = seen.tail
         self.table.returned(seen, self.now)
-        rest = None if node.state is not None else next(iter((node.children or {}).values()))
-        node.state = self._open(again, cut=again.cut)
+        rest = next(iter(node.children.values())) if node.children else None
+        node.state = self._open(again)
         if rest is not None and rest.children is None:
-            rest.state = self._open(
-                Visit(Kind.REST, seen.born, seen.turns, gap, rest.end, rest.start),
-            )
+            rest.state = self._open(Visit(Kind.REST, seen.born, seen.turns, gap, rest.end, rest.start))
             self.order.update(rest)
 
     def _share(self, node: Node, seen: Visit | None) -> None:
@@ -176,9 +181,9 @@ class VisitPolicy(EvictionPolicy):
             parent.state = None
         elif above is not None and above.kind is Kind.AGAIN:
             self.table.withdraw(above)
-            self._compare_with_cut(node, above)
+            self._compare_with_cut(node, above.cut)
             visit = Visit(Kind.NEXT, self.now, above.turns + 1, above.gap, node.end, above.origin)
-        elif ghost is not None:
+        elif ghost is not None and ghost.kind is not Kind.SHARED:
             gap = self.now - ghost.born
             visit = Visit(Kind.NEXT, self.now, ghost.turns + 1, gap, node.end, ghost.depth)
         else:
@@ -187,17 +192,14 @@ class VisitPolicy(EvictionPolicy):
         self.table.advance(self.now)
         self.relearn()
 
-    def _open(self, visit: Visit, cut: tuple[int, bytes] | None = None) -> Visit:
-        tail = visit.tail
+    def _open(self, visit: Visit) -> Visit:
         self.table.open(visit, self.describe(visit), self.now)
-        if cut is not None:
-            visit.cut, visit.tail = cut, tail
         return visit
 
-    def _compare_with_cut(self, node: Node, above: Visit) -> None:
+    def _compare_with_cut(self, node: Node, cut: Cut | None) -> None:
         """Whether a visit asks again for the pages that were trimmed of the one it continues."""
-        if above.cut is not None and above.cut[0] == node.start:
-            self.lost(above, 0 if node.edge.startswith(above.cut[1]) else above.tail)
+        if cut is not None and cut.depth == node.start:
+            self.lost(0 if node.edge.startswith(cut.first_page) else cut.num_pages)
 
     def split(self, upper: Node, lower: Node) -> None:
         """`upper` took the head of `lower`'s edge."""
@@ -224,7 +226,8 @@ class VisitPolicy(EvictionPolicy):
         visit: Visit = node.state
         page_bytes = len(node.edge) // (node.num_pages + node.slack)
         start = (node.num_pages - num_pages) * page_bytes
-        visit.cut = (node.end - num_pages, node.edge[start : start + page_bytes])
+        depth = node.end - num_pages
+        visit.cut = Cut(depth, node.edge[start : start + page_bytes], visit.depth - depth)
 
     def remove(self, node: Node) -> None:
         """Leave a ghost."""
@@ -235,10 +238,16 @@ class VisitPolicy(EvictionPolicy):
             self._ghosts.popitem(last=False)
 
     def rank(self, node: Node) -> Rank:
-        """Class and time of the last visit."""
+        """Class and time of the last visit; pages of its tail are a class of their own."""
         visit = known(node)
         assert visit is not None
-        return visit.key, visit.born
+        return (node.end > visit.depth - visit.tail, visit.key), visit.born
+
+    def quota(self, node: Node) -> int:
+        """The tail of a visit goes without the rest."""
+        visit = known(node)
+        assert visit is not None
+        return node.end - max(node.start, visit.depth - visit.tail) if visit.tail else node.num_pages
 
 
 def known(node: Node) -> Visit | None:

@@ -140,7 +140,7 @@ def test_a17_records_of_evictions_do_not_grow_with_history(rarely_checked: None)
         assert cache.stats.num_ghosts <= 16
     check(cache)
     state = cache._state
-    assert len(state.ghosts._after) <= 16
+    assert len(state.ghosts._made) <= 16
     assert len(state.tree._first_pages) == 1
     assert not state.in_flight._counts
     assert not state.live
