@@ -1,8 +1,21 @@
 """What this package raises. Every class is also the built-in that a caller would already catch."""
 
 
+from typing import Any
+
+
+def _restored(kind: type[Exception], args: tuple[Any, ...], fields: dict[str, Any]) -> Exception:
+    error = Exception.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
 class RadixCacheError(Exception):
-    """Base of everything that radixcache, scheduler and runtime raise on purpose."""
+    """Base of everything that radixcache, scheduler and runtime raise on purpose. Can be pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
 
 
 class InvalidTokens(RadixCacheError, ValueError):

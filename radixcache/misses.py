@@ -70,7 +70,7 @@ class GhostTable:
     newer ones were made.
 
     An anchor page has a generation, which ends when the page is evicted: so its records need not be looked for.
-    The records lie in many small dictionaries: one large one would take some calls very long to grow.
+    The records lie in many small dictionaries: one large one would take some calls long to grow.
 
     Complexity:
         O(1) a record, in every single call; `forget_behind` O(pages) at memcpy speed.
@@ -125,6 +125,12 @@ class GhostTable:
         """The page is back."""
         key = self._key(anchor, next_page)
         self._shards[hash(key) % _SHARDS].pop(key, None)
+
+    def forget_namespace(self, key: bytes) -> None:
+        """No record is anchored at the root of this namespace any more. O(records)."""
+        for shard in self._shards:
+            for record in [each for each in shard if each[0] == key]:
+                del shard[record]
 
     def anchors(self) -> list[Anchor]:
         """Where the records that count are anchored. O(records)."""
