@@ -24,7 +24,7 @@ $(VENV)/dev.stamp: $(VENV)/sim.stamp
 	@touch $@
 
 simulate: $(VENV)/sim.stamp ## a multi-turn workload with and without the cache; the report lands in out/
-	$(BIN)/radixcache simulate --out out
+	$(BIN)/radixcache simulate --set num_sessions=800 --rate-scale 3 --out out
 
 test: lint types unit bench-smoke ## lint, types, all tests, doctests, benchmark smoke
 

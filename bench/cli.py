@@ -10,6 +10,7 @@ import msgspec
 from rich.console import Console
 
 from bench.benchmarks import BENCHMARKS
+from bench.harness.drawing import draw
 from bench.harness.environment import ROOT, Environment, describe
 from bench.harness.markdown import page
 from bench.harness.report import Report, verdicts
@@ -47,6 +48,12 @@ WIDTH = 200  # where the output is no terminal
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Write the tables here as Markdown, for bench/results.",
 )
+@click.option(
+    "--pictures",
+    "picture_folder",
+    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+    help="Draw the pictures into this folder, as SVG.",
+)
 @click.pass_context
 def main(
     context: click.Context,
@@ -56,6 +63,7 @@ def main(
     trace: Path | None,
     json_file: Path | None,
     markdown_file: Path | None,
+    picture_folder: Path | None,
 ) -> None:
     """Time radixcache beside its bounds, check every result, and end with one line of JSON.
 
@@ -75,6 +83,9 @@ def main(
     if markdown_file is not None:
         settings = f"size {size}, seed {seed}, page size {options.page_size}"
         markdown_file.write_text(page(environment, settings, reports), encoding="utf-8")
+    if picture_folder is not None:
+        for picture in (picture for report in reports for picture in report.pictures):
+            (picture_folder / f"{picture.name}.svg").write_text(draw(picture), encoding="utf-8")
     _finish(environment, options, reports, json_file)
 
 

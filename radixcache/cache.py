@@ -229,9 +229,11 @@ class PrefixCache:
             Pages that became free at once.
 
         Complexity:
-            O(nodes of the namespace * log n).
+            O(nodes of the namespace * log n + eviction records).
         """
-        root = self._state.tree.roots.get(namespace_key(namespace))
+        key = namespace_key(namespace)
+        self._state.ghosts.forget_namespace(key)
+        root = self._state.tree.roots.get(key)
         return 0 if root is None else self._state.retire(root)
 
     def advance_time(self, now: float) -> None:

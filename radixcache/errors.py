@@ -1,6 +1,5 @@
 """What this package raises. Every class is also the built-in that a caller would already catch."""
 
-
 from typing import Any
 
 

@@ -69,7 +69,7 @@ class GhostTable:
     anchor is evicted, as the boundary then lies further up, when the page comes back, or when `max_records`
     newer ones were made.
 
-    An anchor page has a generation, which ends when the page is evicted: so its records need not be looked for.
+    An anchor page has a generation, which ends when the page is evicted: its records need no looking for.
     The records lie in many small dictionaries: one large one would take some calls long to grow.
 
     Complexity:
@@ -129,7 +129,7 @@ class GhostTable:
     def forget_namespace(self, key: bytes) -> None:
         """No record is anchored at the root of this namespace any more. O(records)."""
         for shard in self._shards:
-            for record in [each for each in shard if each[0] == key]:
+            for record in [each for each in shard if isinstance(each[0], bytes) and each[0] == key]:
                 del shard[record]
 
     def anchors(self) -> list[Anchor]:

@@ -147,7 +147,6 @@ class CacheState:
 
     def retire(self, root: Root) -> int:
         """Close a namespace; returns the number of pages that went at once."""
-        self.ghosts.forget_namespace(root.key)
         num_pages = self._drop_retired(self.tree.retire(root))
         self.tell_cleared(root.namespace, everything=False)
         return num_pages

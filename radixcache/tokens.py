@@ -12,6 +12,8 @@ from radixcache.errors import InvalidTokens, InvalidTokenType
 TOKEN_BYTES: Final = 4
 MAX_TOKEN: Final = 2**31 - 1
 
+_FEW = 64  # ids up to which a Python loop beats NumPy's fixed cost
+
 
 @runtime_checkable
 class SupportsArray(Protocol):
@@ -119,9 +121,10 @@ def _encode_integers(values: Sequence[Any]) -> bytes:
     except (TypeError, OverflowError):
         _refuse_first_bad(values)
         raise
-    if encoded and min(encoded) < 0:
+    ids = np.asarray(encoded)
+    if encoded and (min(encoded) if len(encoded) <= _FEW else ids.min()) < 0:
         _refuse_first_bad(values)
-    return np.asarray(encoded).astype("<i4", copy=False).tobytes()
+    return ids.astype("<i4", copy=False).tobytes()
 
 
 def _refuse_first_bad(values: Sequence[Any]) -> None:

@@ -12,6 +12,9 @@ Definitions, for the requests of one run:
 * Queue delay: first schedule minus arrival; every request that was scheduled. Waiting again
   after a preemption is not part of it.
 * Hit rate: matched prompt tokens / prompt tokens, summed over first admissions.
+* Hit / ceiling, hit / optimum: matched prompt tokens / what a cache without limit, and what clairvoyant
+  eviction at this capacity, finds when the same requests are served one after the other in the order of
+  their first admissions.
 * Throughput: tokens / makespan. "Output" counts every generated token, also those of requests
   that did not finish; "total" adds the prompts of the requests that got a first token.
 * Percentile: nearest rank. The q-th percentile of n values is the smallest value that at least
@@ -68,6 +71,9 @@ class RunSummary:
         output_tokens: Tokens generated.
         miss: Prompt tokens not found, by reason, most tokens first.
         hit_rate: matched / prompt tokens; None without prompt tokens.
+        of_ceiling: matched tokens / those that a cache without limit would have found; None where that was
+            not reckoned, or nothing could be found.
+        of_optimum: matched tokens / those that clairvoyant eviction would have found; None likewise.
         ttft_s: Time to first token; None if no request got one.
         tpot_s: Time per output token; None if no request has one.
         tpot_left_out: Finished requests with fewer than two output tokens.
@@ -103,6 +109,8 @@ class RunSummary:
     output_tokens: int
     miss: dict[str, int]
     hit_rate: float | None
+    of_ceiling: float | None
+    of_optimum: float | None
     ttft_s: Spread | None
     tpot_s: Spread | None
     tpot_left_out: int
@@ -222,6 +230,8 @@ def summarise(run: RunResult) -> RunSummary:
         output_tokens=output_tokens,
         miss=_miss_tokens(admitted),
         hit_rate=_ratio(matched_tokens, prompt_tokens),
+        of_ceiling=None if run.bounds is None else run.bounds.of_ceiling(matched_tokens),
+        of_optimum=None if run.bounds is None else run.bounds.of_optimum(matched_tokens),
         ttft_s=spread(_known(map(ttft_s, requests))),
         tpot_s=spread(_known(map(tpot_s, requests))),
         tpot_left_out=sum(r.status == "finished" and r.output_tokens < 2 for r in requests),

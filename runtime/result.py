@@ -5,16 +5,16 @@ cache or the simulator that fills them, and computes no metric.
 """
 
 import dataclasses
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from radixcache.errors import RadixCacheError
+from runtime.document import InvalidResult as InvalidResult
+from runtime.document import Json as Json
+from runtime.document import by_key, to_bytes
 
-Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 RequestStatus: TypeAlias = Literal["finished", "refused", "failed", "aborted", "unfinished"]
 
 SCHEMA: Final = "radixcache.simulation"
@@ -23,10 +23,6 @@ BASELINE_LABEL: Final = "no cache"
 CACHE_LABEL: Final = "radix cache"
 
 _Row = TypeVar("_Row")
-
-
-class InvalidResult(RadixCacheError, ValueError):
-    """A result cannot be written as JSON, or a document is no result of this schema version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +49,7 @@ class RequestRecord:
         preemptions: How often it was thrown back to waiting.
         status: What became of it.
         error: Why it was refused, failed or aborted; None otherwise.
+        client: Who it belongs to; None if nobody said.
     """
 
     request_id: str
@@ -73,6 +70,7 @@ class RequestRecord:
     preemptions: int
     status: RequestStatus
     error: str | None = None
+    client: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +122,46 @@ class TreeBox:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a cache could have found.
+
+    Attributes:
+        capacity_tokens: Its capacity.
+        prompt_tokens: Tokens of all prompts.
+        ceiling_tokens: Tokens that a cache without limit finds in this order.
+        optimum_tokens: Tokens that clairvoyant eviction finds at this capacity in this order, with requests
+            served one after the other.
+        num_requests: Requests reckoned with.
+        num_left_out: Requests that do not fit by themselves and were left out.
+    """
+
+    capacity_tokens: int
+    prompt_tokens: int
+    ceiling_tokens: int
+    optimum_tokens: int
+    num_requests: int
+    num_left_out: int
+
+    @property
+    def ceiling_rate(self) -> float:
+        """Hit rate without limit; 0 without prompts."""
+        return self.ceiling_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    @property
+    def optimum_rate(self) -> float:
+        """Hit rate of clairvoyant eviction; 0 without prompts."""
+        return self.optimum_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    def of_ceiling(self, hit_tokens: int) -> float | None:
+        """Hits / ceiling; `None` where nothing could be found."""
+        return hit_tokens / self.ceiling_tokens if self.ceiling_tokens else None
+
+    def of_optimum(self, hit_tokens: int) -> float | None:
+        """Hits / optimum; `None` where nothing could be found."""
+        return hit_tokens / self.optimum_tokens if self.optimum_tokens else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """One pass of a workload through the scheduler.
 
@@ -137,6 +175,8 @@ class RunResult:
         offered_load: Arriving work divided by what the device can do; above 1 it cannot keep up.
         backlog_at_last_arrival: Requests waiting or running when the last one arrived.
         tree: Roots of the radix tree at the end of the run, at most a few hundred boxes in all.
+        bounds: What was possible for these requests in the order of their first admissions; None where
+            it was not reckoned, and without a cache.
     """
 
     label: str
@@ -148,6 +188,7 @@ class RunResult:
     offered_load: float
     backlog_at_last_arrival: int
     tree: list[TreeBox]
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +222,7 @@ class _RunDocument(msgspec.Struct, forbid_unknown_fields=True):
     tree: list[TreeBox]
     timeline: dict[str, list[Any]]
     requests: dict[str, Any]
+    bounds: Bounds | None = None
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
@@ -212,17 +254,13 @@ def to_json(result: SimulationResult) -> bytes:
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "seed": result.seed,
-        "versions": _sorted(result.versions),
+        "versions": by_key(result.versions),
         "notes": result.notes,
         "warnings": result.warnings,
-        "config": _sorted(result.config),
+        "config": by_key(result.config),
         "runs": [_run_document(run) for run in result.runs],
     }
-    _require_finite(document, "result")
-    try:
-        return ("\n".join(_lines(document)) + "\n").encode()
-    except (TypeError, UnicodeEncodeError) as error:
-        raise InvalidResult(f"result cannot be written as JSON: {error}") from error
+    return to_bytes(document)
 
 
 def from_json(data: bytes) -> SimulationResult:
@@ -261,7 +299,8 @@ def _run_document(run: RunResult) -> dict[str, Any]:
         "last_arrival_s": run.last_arrival_s,
         "offered_load": run.offered_load,
         "backlog_at_last_arrival": run.backlog_at_last_arrival,
-        "counters": _sorted(run.counters),
+        "counters": by_key(run.counters),
+        "bounds": by_key(run.bounds),
         "tree": run.tree,
         "timeline": _columns(run.timeline, TimelineSample),
         "requests": requests,
@@ -290,6 +329,7 @@ def _run_result(run: _RunDocument) -> RunResult:
         offered_load=run.offered_load,
         backlog_at_last_arrival=run.backlog_at_last_arrival,
         tree=run.tree,
+        bounds=run.bounds,
     )
 
 
@@ -313,50 +353,3 @@ def _rows(
     if len(set(lengths.values())) > 1:
         raise InvalidResult(f"columns of {row_type.__name__} differ in length: {lengths}")
     return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-
-
-def _sorted(value: Any) -> Any:
-    try:
-        return msgspec.to_builtins(value, order="deterministic")
-    except TypeError as error:
-        raise InvalidResult(f"result cannot be written as JSON: {error}") from error
-
-
-def _require_finite(value: Any, place: str) -> None:
-    """Refuse NaN and infinity, which JSON cannot say."""
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidResult(f"{place} is {value}; results hold finite numbers only")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _require_finite(item, f"{place}.{key}")
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            if isinstance(item, float | dict | list):
-                _require_finite(item, f"{place}[{number}]")
-
-
-def _lines(value: Any, indent: str = "") -> Iterable[str]:
-    """Lay a document out: one line for each key, and one for each object of a list."""
-    inner = indent + " "
-    if isinstance(value, dict) and value:
-        items = [(_encode(key) + ": ", item) for key, item in value.items()]
-        brackets = "{}"
-    elif isinstance(value, list) and any(isinstance(item, dict | TreeBox) for item in value):
-        items = [("", item) for item in value]
-        brackets = "[]"
-    else:
-        yield _encode(value)
-        return
-    yield brackets[0]
-    for number, (key, item) in enumerate(items):
-        lines = list(_lines(item, inner))
-        lines[0] = inner + key + lines[0]
-        if number + 1 < len(items):
-            lines[-1] += ","
-        yield from lines
-    yield indent + brackets[1]
-
-
-def _encode(value: Any) -> str:
-    return msgspec.json.encode(value, order="deterministic").decode()

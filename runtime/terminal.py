@@ -4,7 +4,7 @@ Owns how results look in text. Gives renderables to whoever owns the console; pr
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from runtime.metrics import RunSummary, summarise
 from runtime.report.rows import GROUPS, Cell, baseline_first, cells
+from runtime.report.study import Sheet, Study
 from runtime.report.tables import miss_rows
 from runtime.result import SimulationResult
 
@@ -51,11 +52,30 @@ def miss_table(summaries: Sequence[RunSummary]) -> Table:
     return table
 
 
-def messages(result: SimulationResult) -> Group:
+def messages(result: SimulationResult | Study) -> Group:
     """Warnings, then notes, one paragraph each."""
     warnings = [Text.assemble(("warning: ", "bold yellow"), text) for text in result.warnings]
     notes = [Text.assemble(("note: ", "bold"), text) for text in result.notes]
     return Group(*warnings, *notes)
+
+
+def sheet_table(sheet: Sheet) -> Table:
+    """A sheet: its first column names the rows, the others hold numbers."""
+    table = Table(title=Text(sheet.title), title_style="bold", caption=Text(sheet.remark) or None)
+    for number, column in enumerate(sheet.columns):
+        justify: Literal["left", "right"] = "right" if number else "left"
+        table.add_column(Text(column, justify=justify), justify=justify, overflow="fold")
+    for row in sheet.rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def render_study(study: Study) -> RenderableType:
+    """Everything that can be shown in text: large numbers, tables, then warnings and notes."""
+    facts = Table.grid(padding=(0, 2))
+    for fact in study.facts:
+        facts.add_row(Text(fact.name), Text(fact.value, style="bold"), Text(fact.remark, style="dim"))
+    return Group(Text(study.lead), Text(), facts, *map(sheet_table, study.sheets), messages(study))
 
 
 def render(result: SimulationResult) -> RenderableType:

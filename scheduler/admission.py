@@ -1,57 +1,12 @@
 """Whether one more request fits, with room for everybody to grow."""
 
-from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.expectation import Expectation
 from scheduler.request import Request
-
-_WINDOW = 1024
-
-
-class OutputLengths:
-    """Lengths of the outputs that finished last: what the others may still grow to.
-
-    Complexity:
-        `expect` for n requests: O(n log window), and O(window log window) after lengths were added.
-    """
-
-    def __init__(self) -> None:
-        self._recent: deque[int] = deque(maxlen=_WINDOW)
-        self._sorted: npt.NDArray[np.int64] | None = None
-        self._sums: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-
-    def add(self, output_len: int) -> None:
-        """An output finished at this length."""
-        self._recent.append(output_len)
-        self._sorted = None
-
-    def expect(
-        self, generated: npt.NDArray[np.int64], limits: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
-        """Tokens still to come, expected.
-
-        The mean of the finished outputs that were longer than what was generated, less that, and never past
-        the request's own limit; the limit itself where no longer output is known.
-
-        Args:
-            generated: Output tokens so far, int64 of shape [n].
-            limits: Output tokens at most, int64 of shape [n].
-
-        Returns:
-            int64 of shape [n], >= 0.
-        """
-        if self._sorted is None:
-            self._sorted = np.sort(np.fromiter(self._recent, dtype=np.int64, count=len(self._recent)))
-            self._sums = np.concatenate(([0], np.cumsum(self._sorted)))
-        first_longer = np.searchsorted(self._sorted, generated, side="right")
-        num_longer = len(self._sorted) - first_longer
-        total = self._sums[-1] - self._sums[first_longer]
-        mean = -(-total // np.maximum(num_longer, 1))
-        target = np.where(num_longer > 0, np.minimum(mean, limits), limits)
-        return np.maximum(target - generated, 0)
 
 
 def peak_pages(own_pages: npt.NDArray[np.int64], remaining: npt.NDArray[np.int64], page_size: int) -> int:
@@ -92,7 +47,7 @@ def fits(
     available: int,
     num_pages: int,
     page_size: int,
-    lengths: OutputLengths,
+    lengths: Expectation,
 ) -> bool:
     """Whether `candidate` can run beside `running` without anybody running out of pages, as expected.
 
@@ -102,21 +57,14 @@ def fits(
         available: Free and evictable pages, after the candidate's match was locked.
         num_pages: Pages in the pool; stands in for an output limit where a request has none.
         page_size: Tokens a page holds.
-        lengths: What is known of outputs.
+        lengths: What is expected of outputs.
     """
     everybody = [*running, candidate]
     own = np.array([own_pages(request, page_size) for request in everybody], dtype=np.int64)
     held = sum(_held_pages(request, page_size) for request in running)
-    generated = np.array([len(request.output) for request in everybody], dtype=np.int64)
-    limits = np.array(
-        [
-            num_pages * page_size if request.max_new_tokens is None else request.max_new_tokens
-            for request in everybody
-        ],
-        dtype=np.int64,
-    )
     last_token_has_no_kv = 1
-    growth = np.maximum(lengths.expect(generated, limits) - last_token_has_no_kv, 0)
+    remaining = lengths.remaining(everybody, num_pages * page_size)
+    growth = np.maximum(remaining - last_token_has_no_kv, 0)
     return peak_pages(own, growth, page_size) <= available + held
 
 

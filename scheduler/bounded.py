@@ -1,60 +1,11 @@
 """Bounded waiting: nobody is overtaken more often than a limit, whatever the order."""
 
-import heapq
-from collections import OrderedDict
 from collections.abc import Callable
 
+from scheduler.overtakes import Overtakes
 from scheduler.policies.base import QueuePolicy
 from scheduler.request import Request
 from scheduler.waiting.forest import Anchor
-
-
-class Overtakes:
-    """How often the oldest waiting request was overtaken: no other can have been overtaken more often.
-
-    A request is overtaken when one with a larger number is admitted for the first time. For the oldest that
-    is all first admissions, less those of smaller numbers.
-
-    Complexity:
-        O(log admitted) amortised for each call.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: OrderedDict[int, tuple[Request, int]] = OrderedDict()
-        self._admitted_behind: list[int] = []
-        self._num_admitted_before = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def __contains__(self, number: int) -> bool:
-        return number in self._waiting
-
-    def arrived(self, request: Request, limit: int) -> None:
-        """A request waits, and may be overtaken `limit` times."""
-        self._waiting[request.number] = (request, limit)
-
-    def left(self, number: int, *, admitted: bool) -> None:
-        """A request was admitted for the first time, or ended while it waited."""
-        del self._waiting[number]
-        if admitted:
-            heapq.heappush(self._admitted_behind, number)
-
-    def of_oldest(self) -> int:
-        """How often the oldest that waits was overtaken; 0 when nobody waits."""
-        oldest = next(iter(self._waiting), None)
-        if oldest is None:
-            return 0
-        while self._admitted_behind and self._admitted_behind[0] < oldest:
-            heapq.heappop(self._admitted_behind)
-        return len(self._admitted_behind)
-
-    def due(self) -> Request | None:
-        """The oldest, if it must not be overtaken once more."""
-        if not self._waiting:
-            return None
-        request, limit = next(iter(self._waiting.values()))
-        return request if self.of_oldest() >= limit else None
 
 
 class BoundedWaiting:
@@ -82,7 +33,10 @@ class BoundedWaiting:
 
     def add(self, request: Request) -> None:
         """See `QueuePolicy`."""
-        overtakes = self._groups.setdefault(self._group_of(request), Overtakes())
+        group = self._group_of(request)
+        overtakes = self._groups.get(group)
+        if overtakes is None:
+            overtakes = self._groups[group] = Overtakes()
         overtakes.arrived(request, self._limit(len(overtakes)))
         self._inner.add(request)
 

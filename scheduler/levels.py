@@ -76,6 +76,8 @@ class PriorityLevels:
     def release(self, anchor: Anchor, next_page: bytes) -> None:
         """See `QueuePolicy`."""
         self._holds[anchor, next_page] -= 1
+        if not self._holds[anchor, next_page]:
+            del self._holds[anchor, next_page]
         for level in self._levels.values():
             level.release(anchor, next_page)
 

@@ -37,9 +37,10 @@ class WaitingLine:
 
     def __init__(self, cache: PrefixCache, config: SchedulerConfig) -> None:
         self._queue = make_queue(cache, config)
-        self._leaders = Leaders(self._queue) if config.share_in_flight else None
+        self._leaders = Leaders(cache, self._queue) if config.share_in_flight else None
         self._preempted: dict[int, Request] = {}
         self._deadlines: list[tuple[float, int, Request]] = []
+        self._num_with_deadline = 0
         self._is_blocked = False
 
     def __len__(self) -> int:
@@ -47,15 +48,25 @@ class WaitingLine:
 
     @property
     def has_deadlines(self) -> bool:
-        """Whether somebody who waits, or waited, has a deadline that has not passed."""
-        return bool(self._deadlines)
+        """Whether a new request that waits has a deadline."""
+        return self._num_with_deadline > 0
 
     def join(self, request: Request) -> None:
         """A new request waits."""
         self._is_blocked = False
         self._queue.add(request)
         if request.deadline is not None:
+            self._num_with_deadline += 1
             heapq.heappush(self._deadlines, (request.deadline, request.number, request))
+
+    def _forget_deadline(self, request: Request) -> None:
+        """A new request waits no longer; once most deadlines are of such, they are dropped."""
+        if request.deadline is None:
+            return
+        self._num_with_deadline -= 1
+        if len(self._deadlines) > 2 * self._num_with_deadline + 16:
+            self._deadlines = [each for each in self._deadlines if each[2].state is RequestState.WAITING]
+            heapq.heapify(self._deadlines)
 
     def leave(self, request: Request) -> None:
         """A request that waits is ended."""
@@ -64,6 +75,7 @@ class WaitingLine:
             del self._preempted[request.number]
         else:
             self._queue.remove(request)
+            self._forget_deadline(request)
 
     def expired(self, now: float) -> list[Request]:
         """New requests whose deadline passed while they waited. O(log n) for each deadline that passed."""
@@ -105,6 +117,7 @@ class WaitingLine:
             del self._preempted[request.number]
         else:
             self._queue.admitted(request, extend_len)
+            self._forget_deadline(request)
 
     def throw_back(self, request: Request) -> None:
         """A running request was preempted."""

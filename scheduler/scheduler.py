@@ -3,7 +3,8 @@
 import threading
 
 from radixcache import OutOfPages, PrefixCache, Sequence, Tokens
-from scheduler.admission import OutputLengths, fits
+from radixcache.errors import InvalidArgument
+from scheduler.admission import fits
 from scheduler.config import SchedulerConfig
 from scheduler.draft import Draft
 from scheduler.errors import (
@@ -16,7 +17,9 @@ from scheduler.errors import (
     Stalled,
     WrongThread,
 )
+from scheduler.expectation import Expectation, OutputLengths
 from scheduler.line import WaitingLine
+from scheduler.observer import SchedulerObserver
 from scheduler.outputs import checked_outputs
 from scheduler.plan import Horizon, Outputs, Row, StepPlan
 from scheduler.preemption import choose_victim
@@ -34,6 +37,7 @@ class Scheduler:
     Args:
         cache: Where prefixes are found and pages come from.
         config: Settings.
+        expectation: How long outputs will get; `None`: as those that finished.
 
     Example:
         >>> from radixcache import CacheConfig
@@ -47,19 +51,36 @@ class Scheduler:
         [[7]]
     """
 
-    def __init__(self, cache: PrefixCache, config: SchedulerConfig) -> None:
+    def __init__(
+        self, cache: PrefixCache, config: SchedulerConfig, expectation: Expectation | None = None
+    ) -> None:
         self.config = config
         self._cache = cache
         self._line = WaitingLine(cache, config)
         self._requests: dict[str, Request] = {}
         self._running: dict[int, Request] = {}
-        self._lengths = OutputLengths()
+        self._lengths: Expectation = OutputLengths() if expectation is None else expectation
         self._next_number = 0
         self._num_plans = 0
         self._num_ended = 0
         self._num_empty_plans = 0
         self._open_plan: StepPlan | None = None
         self._thread: int | None = None
+        self._observers: list[SchedulerObserver] = []
+
+    def subscribe(self, observer: SchedulerObserver) -> None:
+        """Tell `observer` of every request that comes or ends from now on."""
+        self._observers.append(observer)
+
+    def unsubscribe(self, observer: SchedulerObserver) -> None:
+        """Tell `observer` nothing more.
+
+        Raises:
+            InvalidArgument: It is not subscribed.
+        """
+        if observer not in self._observers:
+            raise InvalidArgument(f"{observer!r} is not subscribed")
+        self._observers.remove(observer)
 
     # What there is
 
@@ -112,6 +133,8 @@ class Scheduler:
         self._next_number += 1
         self._requests[request.request_id] = request
         self._line.join(request)
+        for observer in self._observers:
+            observer.submitted(request, now)
 
     def abort(self, request_id: str, now: float) -> bool:
         """End a request, in whatever state. What it published stays cached.
@@ -141,6 +164,8 @@ class Scheduler:
             self._num_ended += 1
             self._line.stop_leading(request)
         del self._requests[request.request_id]
+        for observer in self._observers:
+            observer.ended(request, now)
 
     # Planning
 

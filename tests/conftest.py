@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.register_assert_rewrite("tests.property.driver", "tests.property.recorder", "tests.property.shadow")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak-seconds", type=float, default=600, help="how long a soak test runs")

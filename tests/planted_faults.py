@@ -197,9 +197,8 @@ FAULTS = (
     Fault(
         "the last victim goes whole",
         "tree.py",
-        "            if node.num_pages > num_pages:\n                victims.append(self._trim(node, num_pages))\n"
-        "                break\n",
-        "",
+        "            quota = min(self.policy.quota(node), num_pages)\n",
+        "            quota = node.num_pages\n",
     ),
     Fault(
         "a match may cover the whole prompt",
@@ -216,7 +215,7 @@ FAULTS = (
     Fault(
         "a page may be given back twice",
         "allocator.py",
-        "            if not 0 <= index < self.num_pages or self._is_free[index] or page in pages[:position]:\n",
+        "            if not 0 <= index < self.num_pages or self._flags[index] or page in pages[:position]:\n",
         "            if not 0 <= index < self.num_pages:\n",
     ),
     Fault(

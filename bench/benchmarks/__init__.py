@@ -3,14 +3,20 @@
 from collections.abc import Callable
 
 from bench.benchmarks import (
+    block_replay,
+    curve_speed,
     deep_path,
     evict_insert,
+    idle_schedule,
     import_time,
     lock,
     making_tokens,
     memory,
     peek,
+    published_chunk,
+    queue_dispatch,
     replay,
+    simulate_speed,
 )
 from bench.harness.report import Report
 from bench.options import Options
@@ -24,4 +30,10 @@ BENCHMARKS: dict[str, Callable[[Options], Report]] = {
     "replay": replay.run,
     "memory": memory.run,
     "import_time": import_time.run,
+    "queue_dispatch": queue_dispatch.run,
+    "published_chunk": published_chunk.run,
+    "idle_schedule": idle_schedule.run,
+    "simulate_speed": simulate_speed.run,
+    "block_replay": block_replay.run,
+    "curve_speed": curve_speed.run,
 }

@@ -9,6 +9,7 @@ EVICTION_LIMITS = (Limit(statistic="mean", plus=6.0), Limit(statistic="max", plu
 FLAT = Limit(statistic="median", factor=2.0, source="ours, for 'flat'")
 ROUNDS = 3
 WARM_UP = 20
+IN_A_ROW = 100
 STATES = {"steady": None, "all just touched, in order": False, "all just touched, in random order": True}
 """Whether every leaf is used again before a round, and whether in random order."""
 
@@ -39,6 +40,8 @@ def run(options: Options) -> Report:
                 smallest.setdefault(key, Bound(name=f"{counts[0]:,} leaves", samples=figure.samples))
                 figures.append(figure)
                 notes += _collections(figure, watch) if what == "evict" else []
+        figures.append(_in_a_row(scenario, count, times))
+        scenario.verify()
     return Report(
         name="evict_insert",
         question="does evicting a page or adding a leaf cost more where there are many?",
@@ -46,8 +49,13 @@ def run(options: Options) -> Report:
         figures=tuple(figures),
         notes=(
             (
-                "Every call is timed on its own; an empty section's time is contained in each. "
-                "gc.collect() and gc.freeze() came first, as servers do; the collector stays on."
+                "Every call is timed on its own; an empty section's time is contained in each, and each "
+                "eviction comes right after an insertion. gc.collect() and gc.freeze() came first, as "
+                "servers do; the collector stays on."
+            ),
+            (
+                f"'In a row': {IN_A_ROW} single calls in one section, so without the clock and with the "
+                "processor's caches warm."
             ),
             (
                 "'all just touched': before each round every leaf is used again; the first timed eviction "
@@ -72,6 +80,21 @@ def _churn(scenario: LeafChurn, times: int, shuffled: bool | None) -> tuple[Stop
                     scenario.touch_all(shuffled=shuffled)
                 scenario.churn(times, evictions, insertions)
     return evictions, insertions
+
+
+def _in_a_row(scenario: LeafChurn, count: int, times: int) -> Figure:
+    watch = Stopwatch()
+    calls = min(IN_A_ROW, count)
+    with frozen_heap():
+        scenario.evict_in_a_row(calls, Stopwatch())
+        for _ in range(max(1, ROUNDS * times // IN_A_ROW)):
+            scenario.evict_in_a_row(calls, watch)
+    return Figure(
+        name=f"evict, steady, in a row, {count:,} leaves",
+        unit="us",
+        samples=watch.samples(calls),
+        limits=EVICTION_LIMITS[:1],
+    )
 
 
 def _collections(figure: Figure, watch: Stopwatch) -> list[str]:

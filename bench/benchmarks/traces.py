@@ -6,14 +6,17 @@ import numpy as np
 
 from bench.options import Options
 from bench.workloads.generated_trace import generate
-from bench.workloads.trace import Trace
-from runtime.workload.model import Blocks
+from bench.workloads.trace import BLOCK_SIZE, Trace
+from runtime.workload import Poisson, Workload
+from runtime.workload.model import Blocks, Session, Turn
 from runtime.workload.traces.mooncake import load_mooncake
 from runtime.workload.traces.options import TraceOptions
 
 MOONCAKE_REQUESTS = 12_031
 FULL_CAPACITIES = (1_000_000, 3_000_000, 10_000_000)
 TINY_CAPACITIES = (200_000, 600_000)
+GENERATED_RATE_PER_S = 3.4
+"""Requests a second of the generated trace, as in the Mooncake conversation trace."""
 
 MOONCAKE_HIT_RATES = {1_000_000: 0.05417, 3_000_000: 0.13766, 10_000_000: 0.28996}
 """Of the conversation trace at page size 16, by tokens of capacity."""
@@ -24,6 +27,29 @@ def trace_of(options: Options) -> Trace:
     if options.trace is not None:
         return load(Path(options.trace))
     return generate(options.pick(tiny=60, full=MOONCAKE_REQUESTS), options.seed)
+
+
+def workload_of(options: Options) -> Workload:
+    """The same requests with their arrivals: the given ones, or at random."""
+    if options.trace is not None:
+        return load_mooncake(Path(options.trace), TraceOptions())
+    trace = trace_of(options)
+    starts = Poisson(rate_per_s=GENERATED_RATE_PER_S).start_times(
+        len(trace), np.random.default_rng(options.seed)
+    )
+    return Workload(
+        name=trace.name,
+        sessions=tuple(
+            Session(session_id=f"request-{number}", start_s=float(start), turns=(_turn(trace, number),))
+            for number, start in enumerate(starts)
+        ),
+        block_size=BLOCK_SIZE,
+    )
+
+
+def _turn(trace: Trace, request: int) -> Turn:
+    prompt = Blocks(trace.blocks(request), BLOCK_SIZE, int(trace.prompt_lens[request]))
+    return Turn(segments=(prompt,), output_len=int(trace.output_lens[request]))
 
 
 def capacities(options: Options) -> tuple[int, ...]:

@@ -103,6 +103,27 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Figures as lines over a size, both axes logarithmic.
+
+    Attributes:
+        name: Stem of its file.
+        title: What it shows.
+        x: What the size is.
+        y: What was measured, with its unit.
+        lines: Points (size, value), both > 0, by name of the line.
+        levels: Horizontal lines to hold them against, by name.
+    """
+
+    name: str
+    title: str
+    x: str
+    y: str
+    lines: dict[str, list[tuple[float, float]]]
+    levels: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """All figures of one benchmark.
 
@@ -112,6 +133,7 @@ class Report:
         config: Every setting that a rerun needs.
         figures: In the order they are shown.
         notes: What to know when reading them.
+        pictures: What is better drawn.
         error: Why there are no figures, where something went wrong.
     """
 
@@ -120,6 +142,7 @@ class Report:
     config: dict[str, Setting] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     error: str | None = None
 
 

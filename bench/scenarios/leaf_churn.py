@@ -62,6 +62,12 @@ class LeafChurn:
             prompt = self.next_leaf()
             insertions.time(partial(serve, cache, prompt))
 
+    def evict_in_a_row(self, times: int, evictions: Stopwatch) -> None:
+        """Evict so many pages by single calls, timed together; then insert as many leaves."""
+        evictions.time(self.evict_one, times)
+        for _ in range(times):
+            serve(self.cache, self.next_leaf())
+
     def verify(self) -> None:
         """Exactly the leaves are cached that an LRU would keep.
 

@@ -40,7 +40,7 @@ class _Class:
 
 
 class ClassOrder:
-    """Evictable leaves, the one that is worth least first; ties by last use, then by number.
+    """Evictable leaves, one that is worth least first; ties between classes by last use, then by number.
 
     Within a class the worth of a page is taken to rise with its age, then to fall, as it does where things
     return after some typical pause. The least is then at one end of the list: the leaf used last, or the
@@ -125,8 +125,10 @@ class ClassOrder:
         group.best, group.until, group.version = best, until, policy.version
 
     def nodes(self) -> list[Node]:
-        """All evictable leaves, the one worth least first. O(n log n)."""
-        return [entry[-1] for entry in sorted(self._worths(), key=lambda entry: entry[:3])]
+        """All evictable leaves: the one that goes next, then the others by worth. O(n log n)."""
+        first = self.first()
+        ranked = [entry[-1] for entry in sorted(self._worths(), key=lambda entry: entry[:3])]
+        return [] if first is None else [first, *(node for node in ranked if node is not first)]
 
     def _worths(self) -> Iterator[tuple[float, float, int, Node]]:
         now = self._policy.now

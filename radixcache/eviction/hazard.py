@@ -3,19 +3,20 @@
 from typing import Any, Final
 
 from radixcache.eviction.hazard_model import Cell, HazardModel
+from radixcache.eviction.survival import BINS_PER_DOUBLING
 from radixcache.eviction.tail_loss import TailLoss
 from radixcache.eviction.visits import Kind, Visit, VisitPolicy
 
 FIRST_FIT: Final = 64
-FIT_EVERY: Final = 128
-BINS_PER_GAP: Final = 4
+FIT_EVERY: Final = 64
+BINS_PER_GAP: Final = BINS_PER_DOUBLING
 
 
 class Hazard(VisitPolicy):
     """Keeps the pages that hit most for the room and time they take.
 
-    All pages of a path hit together, so a page is worth the rate at which its last visit can be expected to be
-    continued: the index of `attainable_rates`. Its hazard is learned online, by
+    All pages of a path hit together, so a page is worth the rate at which its last visit can be expected to
+    be continued: the index of `attainable_rates`. Its hazard is learned online, by
 
     - kind of visit and the gap before it (the shape over age): who came back soon comes back soon;
     - turns so far, and pages by which the last one grew (relative risk): long conversations go on,
@@ -27,14 +28,14 @@ class Hazard(VisitPolicy):
     Until something was learned it is LRU, and among equals ever after.
 
     Source:
-        The worth of a page is the hit density of Beckmann, Chen, Cidon, "LHD" (NSDI 2018), over ages and classes.
-        Different here: the best attainable density (Gittins) instead of the one that the policy itself brought
-        about; returns to what was evicted count; classes are what a prefix tree shows of conversations;
-        a cell of which little was seen borrows from its neighbours; exact victims instead of sampled ones.
+        The worth of a page is the hit density of Beckmann, Chen, Cidon, "LHD" (NSDI 2018), over ages and
+        classes. Different here: the best attainable density (Gittins) instead of the one that the policy
+        itself brought about; returns to what was evicted count; classes are what a prefix tree shows of
+        conversations; a cell of which little was seen borrows from its neighbours; no sampling of victims.
 
     Complexity:
-        Eviction O(classes + log n), where classes are at most 13 groups at 17 levels, twice. A refit each
-        `FIT_EVERY` visits.
+        Eviction O(classes + log n). Classes are groups (at most 51) at levels of risk (at most 33, some 5 as
+        a rule), with and without tail, as far as there are leaves of them. A refit each `FIT_EVERY` visits.
     """
 
     def __init__(self, num_pages: int) -> None:

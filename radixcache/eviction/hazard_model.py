@@ -6,19 +6,22 @@ than groups; a cell of which little was seen takes the product of its turn's and
 
 import math
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from radixcache.eviction.survival import NUM_BINS, AgeBins, Counts, SurvivalTable
 
 PSEUDO_COUNT: Final = 8.0
 """Events that a prior guess weighs: the more general estimate counts as if that many had been seen."""
 
-LEVELS_PER_DOUBLING: Final = 2
-MAX_LEVEL: Final = 8
+LEVELS_PER_DOUBLING: Final = 4
+MAX_LEVEL: Final = 16
 MAX_HAZARD: Final = 0.9
 SWEEPS: Final = 2
+
+Codes: TypeAlias = npt.NDArray[np.intp]
 
 Group: TypeAlias = tuple[int, int]
 """Kind of the visit, and how long the gap before it was."""
@@ -33,7 +36,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Codes:
+class _Factor:
     """Numbers for the values of one factor, in order of appearance."""
 
     numbers: dict[object, int] = field(default_factory=dict)
@@ -50,13 +53,13 @@ class HazardModel:
         table: Counts, a row a cell.
 
     Complexity:
-        `refit`: O(cells * NUM_BINS) in NumPy, some 0.3 ms for 400 cells. `rates`: O(NUM_BINS), once for each group
-        and level after a refit.
+        `refit`: O(cells * NUM_BINS) in NumPy. `rates`: O(NUM_BINS), once for each group and level after a
+        refit.
     """
 
     def __init__(self, table: SurvivalTable) -> None:
         self._table = table
-        self._groups, self._turns, self._sizes = _Codes(), _Codes(), _Codes()
+        self._groups, self._turns, self._sizes = _Factor(), _Factor(), _Factor()
         self._turn_risk: Counts = np.ones(1)
         self._size_risk: Counts = np.ones(1)
         self._risk: Counts = np.ones(0)
@@ -89,7 +92,7 @@ class HazardModel:
         at_risk = np.maximum(self._table.at_risk[:, :rows], 0.0)
         returns = self._table.returns[:, :rows]
         groups, turns, sizes = (
-            np.array(codes.of_row, dtype=np.intp) for codes in (self._groups, self._turns, self._sizes)
+            np.array(factor.of_row, dtype=np.intp) for factor in (self._groups, self._turns, self._sizes)
         )
         self._shape = _shapes(at_risk, returns, groups, len(self._groups.numbers))
         seen = returns.sum(axis=0)
@@ -108,13 +111,10 @@ class HazardModel:
         """Attainable rate of returns at each age bin, for a group at a level of risk."""
         rates = self._rates.get((group, level))
         if rates is None:
-            number = self._groups.numbers.get(group, self._num_groups)
-            if number < self._num_groups:
-                risk = 2.0 ** (level / LEVELS_PER_DOUBLING)
-                hazards = [min(MAX_HAZARD, risk * hazard) for hazard in self._shape[:, number].tolist()]
-                rates = attainable_rates(hazards, self._table.bins)
-            else:
-                rates = [0.0] * NUM_BINS
+            number = min(self._groups.numbers.get(group, self._num_groups), self._num_groups)
+            risk = 2.0 ** (level / LEVELS_PER_DOUBLING)
+            hazards = [min(MAX_HAZARD, risk * hazard) for hazard in self._shape[:, number].tolist()]
+            rates = attainable_rates(hazards, self._table.bins)
             self._rates[group, level] = rates
         return rates
 
@@ -122,8 +122,8 @@ class HazardModel:
 def attainable_rates(hazards: list[float], bins: AgeBins) -> list[float]:
     """The best ratio of returns to time that waiting can reach, from the start of each age bin.
 
-    Waiting from age a until a return, or until age b at the latest, brings F(a, b) returns in T(a, b) time in the
-    mean; the rate is the maximum of F / T over all b > a. It is what a page is worth: where hazard falls
+    Waiting from age a until a return, or until age b at the latest, brings F(a, b) returns in T(a, b) time in
+    the mean; the rate is the maximum of F / T over all b > a. It is what a page is worth: where hazard falls
     with age it is the hazard itself; where a return becomes likely only later, it looks ahead to that.
 
     Source:
@@ -145,7 +145,6 @@ def attainable_rates(hazards: list[float], bins: AgeBins) -> list[float]:
             time, returned, start, hull[-1]
         ):
             hull.pop()
-        alive = 1 - returned[start]
         rates[start] = _slope(time, returned, start, hull[-1])
         hull.append(start)
     return rates
@@ -155,24 +154,25 @@ def _slope(time: list[float], returned: list[float], start: int, end: int) -> fl
     return (returned[end] - returned[start]) / (time[end] - time[start])
 
 
-def _shapes(at_risk: Counts, returns: Counts, groups: np.ndarray, num_groups: int) -> Counts:
-    """Hazard of each group at each age, `[NUM_BINS, groups]`, drawn towards that of all."""
+def _shapes(at_risk: Counts, returns: Counts, groups: Codes, num_groups: int) -> Counts:
+    """Hazard of each group at each age, drawn towards that of all, which is the last column."""
     everybody = np.minimum(MAX_HAZARD, returns.sum(axis=1) / (at_risk.sum(axis=1) + 1))[:, None]
-    exposed, events = _by_group(at_risk, groups, num_groups), _by_group(returns, groups, num_groups)
+    exposed, events = (_by_group(counts, groups, num_groups) for counts in (at_risk, returns))
     risk = _ratio(events.sum(axis=0), (exposed * everybody).sum(axis=0))
     prior = np.minimum(MAX_HAZARD, risk * everybody)
-    return (events + PSEUDO_COUNT * prior) / (exposed + PSEUDO_COUNT)
+    return np.hstack([(events + PSEUDO_COUNT * prior) / (exposed + PSEUDO_COUNT), everybody])
 
 
-def _by_group(counts: Counts, groups: np.ndarray, num_groups: int) -> Counts:
+def _by_group(counts: Counts, groups: Codes, num_groups: int) -> Counts:
+    """Columns of `counts` added up by group, `[NUM_BINS, num_groups]`."""
     return np.stack([np.bincount(groups, weights=row, minlength=num_groups) for row in counts])
 
 
-def _effect(codes: np.ndarray, seen: Counts, expected: Counts) -> Counts:
+def _effect(codes: Codes, seen: Counts, expected: Counts) -> Counts:
     return _ratio(np.bincount(codes, weights=seen), np.bincount(codes, weights=expected))
 
 
-def _ratio(seen: Counts, expected: Counts) -> Counts:
+def _ratio(seen: npt.NDArray[Any], expected: npt.NDArray[Any]) -> Counts:
     """Relative risk, drawn towards 1."""
     ratio: Counts = (seen + PSEUDO_COUNT) / (expected + PSEUDO_COUNT)
     return ratio

@@ -21,7 +21,7 @@ class Ranking(Protocol):
 
 
 class Order(Protocol):
-    """What the tree asks of an order. A node that is in has its rank and number in `entry`, any other `None`."""
+    """What the tree asks of an order. Nodes that are in have rank and number in `entry`, others `None`."""
 
     def __len__(self) -> int: ...
 

@@ -65,8 +65,8 @@ class SurvivalTable:
     """Of those of a class that reached an age, how many were used again at that age.
 
     Counts halve after every `HALVE_EVERY` openings, so that what was true once is forgotten. At most
-    `MAX_FOLLOWED` are followed at a time; those that come while it is full are not counted, whatever becomes of
-    them. What is as old as the last bin is given up.
+    `MAX_FOLLOWED` are followed at a time; those that come while it is full are not counted, whatever becomes
+    of them. What is as old as the last bin is given up.
 
     Attributes:
         at_risk: Those that reached a bin, `[NUM_BINS, rows]`.

@@ -1,8 +1,8 @@
 """What a cache can see of the requests behind its pages: who continued whom, after how long, by how much.
 
-A visit is the last use of a path: one request. Policies that learn which visits are followed by another one
-derive from `VisitPolicy`, which makes the visits, notes their returns, also those to what was evicted already,
-and leaves to them what to make of it.
+A visit is the last use of a path: one request. Policies that learn which visits are followed by another
+derive from `VisitPolicy`, which makes the visits, notes their returns, also those to what was evicted
+already, and leaves to them what to make of it.
 """
 
 from collections import OrderedDict
@@ -85,9 +85,9 @@ class VisitPolicy(EvictionPolicy):
     Time is counted in pages that requests asked for, hit or not. So ages are independent of the load, of what
     is evicted and of the owner's clock, and a turnover is as many as the pool has.
 
-    A request that covers at least half of an earlier visit's path is taken to continue it; one that covers less
-    shares a prefix with it. Evicted visits leave a ghost at the place from which they are missing, so that
-    their returns are counted too: otherwise what is evicted early would seem never to return.
+    A request that covers at least half of an earlier visit's path is taken to continue it; one that covers
+    less shares a prefix with it. Evicted visits leave a ghost at the place from which they are missing, so
+    that their returns are counted too: otherwise what is evicted early would seem never to return.
 
     `state` is the last visit of the path, `None` on the upper half of a fresh split, which knows what is
     known below it.
@@ -247,7 +247,8 @@ class VisitPolicy(EvictionPolicy):
         """The tail of a visit goes without the rest."""
         visit = known(node)
         assert visit is not None
-        return node.end - max(node.start, visit.depth - visit.tail) if visit.tail else node.num_pages
+        beyond = node.end - (visit.depth - visit.tail)
+        return beyond if 0 < beyond < node.num_pages else node.num_pages
 
 
 def known(node: Node) -> Visit | None:

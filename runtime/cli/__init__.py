@@ -5,7 +5,11 @@ import sys
 import click
 
 from radixcache import RadixCacheError
+from runtime.cli.compare import compare_command
+from runtime.cli.curve import curve_command
+from runtime.cli.plan import plan_command
 from runtime.cli.simulate import simulate_command
+from runtime.cli.trace import trace_command
 
 _BAD_INPUT = 2
 
@@ -19,6 +23,10 @@ def cli() -> None:
 
 
 cli.add_command(simulate_command)
+cli.add_command(curve_command)
+cli.add_command(plan_command)
+cli.add_command(compare_command)
+cli.add_command(trace_command)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Options that several commands share, and what they say."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import msgspec
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import InvalidConfig
 from runtime.cost import GPUS, MODELS, CostModel, find_gpu, find_model
+from runtime.lab.order import first_requests
 from runtime.simulation import ClosedLoop, OpenLoop, Setup
 from runtime.workload import (
     GENERATORS,
@@ -22,7 +23,7 @@ from runtime.workload import (
     load_trace,
 )
 from runtime.workload.traces.tokenizers import ByteTokenizer, HuggingFaceTokenizer
-from scheduler import QUEUE_POLICIES, SchedulerConfig
+from scheduler import QUEUE_POLICIES, PolicyOptions, SchedulerConfig
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -49,6 +50,9 @@ _WORKLOAD = (
         help="Sessions a second, where a trace has no common clock.",
     ),
     click.option("--seed", default=0, show_default=True, help="Seed of everything that is drawn."),
+    click.option(
+        "--first", type=click.IntRange(min=1), metavar="N", help="Only the N requests that arrive first."
+    ),
 )
 _HARDWARE = (
     click.option("--model", default="Llama-3.1-8B", show_default=True, help=f"{_names(MODELS)}."),
@@ -59,24 +63,72 @@ _HARDWARE = (
     click.option("--flops-fraction", type=float, help="Achieved share of peak FLOP/s."),
     click.option("--bandwidth-fraction", type=float, help="Achieved share of peak bandwidth."),
 )
-_CACHE = (
+_CAPACITY = (
     click.option(
         "--capacity", type=int, metavar="TOKENS", help="KV pool; by default what fits into the GPU."
     ),
+)
+_PAGES = (
     click.option("--page-size", default=16, show_default=True, help="Tokens a page holds."),
-    click.option("--eviction", default="lru", show_default=True, help=f"{_names(EVICTION_POLICIES)}."),
     click.option("--partial-reuse", is_flag=True, help="Copy starts of pages that agree."),
 )
-_SERVING = (
+_EVICTION = (
+    click.option("--eviction", default="lru", show_default=True, help=f"{_names(EVICTION_POLICIES)}."),
+)
+_POLICY = (
     click.option(
         "--policy", default="fcfs", show_default=True, help=f"Queue order: {_names(QUEUE_POLICIES)}."
     ),
+)
+_SCHEDULER = (
     click.option(
         "--token-budget", default=8192, show_default=True, help="Tokens computed in one step at most."
     ),
+    click.option(
+        "--chunk", type=int, metavar="TOKENS", help="Of one prompt in one step; by default as many."
+    ),
     click.option("--max-running", default=256, show_default=True, help="Requests that run at once at most."),
+    click.option(
+        "--max-waiting", type=int, metavar="N", help="Requests that wait at most; more are refused."
+    ),
+    click.option(
+        "--max-overtakes",
+        type=int,
+        metavar="N",
+        help="How often a request may be overtaken; by default 512, or as many as wait when it arrives.",
+    ),
+    click.option(
+        "--in-flight-sharing/--no-in-flight-sharing",
+        default=True,
+        show_default=True,
+        help="Wait for a page that a running request is computing.",
+    ),
+    click.option(
+        "--k",
+        type=click.IntRange(min=1),
+        default=PolicyOptions().k,
+        show_default=True,
+        help="k-lpm: the oldest comes first once in k admissions.",
+    ),
+    click.option(
+        "--quantum",
+        type=click.IntRange(min=1),
+        default=PolicyOptions().quantum,
+        show_default=True,
+        help="fair: tokens a client may be served for before the others are.",
+    ),
+)
+_PACE = (
     click.option("--rate-scale", type=float, help="Sessions start so many times as densely (open loop)."),
     click.option("--users", type=int, help="So many users, each starting a session when the last one ended."),
+)
+_BOUNDS = (
+    click.option(
+        "--bounds/--no-bounds",
+        default=True,
+        show_default=True,
+        help="Reckon hit / ceiling and hit / optimum of each run.",
+    ),
 )
 
 
@@ -90,14 +142,29 @@ def hardware_options(command: _Command) -> _Command:
     return _with(command, _HARDWARE)
 
 
-def cache_options(command: _Command) -> _Command:
-    """The cache and its pool."""
-    return _with(command, _CACHE)
+def capacity_options(command: _Command) -> _Command:
+    """The size of the pool."""
+    return _with(command, _CAPACITY)
 
 
-def serving_options(command: _Command) -> _Command:
-    """How requests are served."""
-    return _with(command, _SERVING)
+def page_options(command: _Command) -> _Command:
+    """The cache's pages."""
+    return _with(command, _PAGES)
+
+
+def order_options(command: _Command) -> _Command:
+    """Who is evicted first, and who is served first."""
+    return _with(command, _EVICTION + _POLICY)
+
+
+def scheduler_options(command: _Command) -> _Command:
+    """How requests are served, whatever their order."""
+    return _with(command, _SCHEDULER + _BOUNDS)
+
+
+def pace_options(command: _Command) -> _Command:
+    """When sessions start."""
+    return _with(command, _PACE)
 
 
 def _with(command: _Command, options: tuple[Callable[[_Command], _Command], ...]) -> _Command:
@@ -107,25 +174,54 @@ def _with(command: _Command, options: tuple[Callable[[_Command], _Command], ...]
 
 
 def setup_of(options: dict[str, Any]) -> Setup:
-    """How a workload is served.
+    """How a workload is served. What a command does not offer has its default.
 
     Raises:
         InvalidConfig: A setting is out of range, or two exclude each other.
     """
-    users, rate_scale = options["users"], options["rate_scale"]
+    users, rate_scale = options.get("users"), options.get("rate_scale")
     if users is not None and rate_scale is not None:
         raise InvalidConfig("--users and --rate-scale exclude each other: users set their own rate")
     return Setup(
         cost=cost_model_of(options),
         page_size=options["page_size"],
-        capacity_tokens=options["capacity"],
-        eviction=options["eviction"],
+        capacity_tokens=options.get("capacity"),
+        eviction=options.get("eviction", "lru"),
         partial_reuse=options["partial_reuse"],
         scheduler=SchedulerConfig(
-            policy=options["policy"], token_budget=options["token_budget"], max_running=options["max_running"]
+            policy=options.get("policy", "fcfs"),
+            policy_options=PolicyOptions(k=options["k"], quantum=options["quantum"]),
+            token_budget=options["token_budget"],
+            prefill_chunk_tokens=options["chunk"],
+            max_running=options["max_running"],
+            max_waiting=options["max_waiting"],
+            max_overtakes=options["max_overtakes"],
+            share_in_flight=options["in_flight_sharing"],
         ),
         pace=ClosedLoop(users) if users is not None else OpenLoop(1.0 if rate_scale is None else rate_scale),
+        bounds=options["bounds"],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSource:
+    """The workload options of a command, as something that another process can make workloads of.
+
+    Attributes:
+        items: Names and values of the options.
+    """
+
+    items: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> "WorkloadSource":
+        """What the options say, whatever their seed."""
+        names = ("workload", "settings", "trace", "trace_format", "tokenizer", "session_rate", "first")
+        return cls(tuple((name, options[name]) for name in names))
+
+    def __call__(self, seed: int) -> Workload:
+        """The workload of that seed; raises as `workload_of`."""
+        return workload_of(dict(self.items) | {"seed": seed})[0]
 
 
 def workload_of(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
@@ -134,12 +230,10 @@ def workload_of(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
     Raises:
         InvalidConfig, UnknownName, TraceError: The message names the setting, or file and line.
     """
-    arrivals = Poisson(rate_per_s=options["session_rate"])
-    if options["trace"] is None:
-        return _generate(options)
-    if options["settings"]:
-        raise InvalidConfig(f"--set is for generators, but --trace {options['trace']} was given")
-    return _load(options, arrivals)
+    workload, source = _whole_workload(options)
+    if options["first"] is None:
+        return workload, source
+    return first_requests(workload, options["first"]), source | {"first": options["first"]}
 
 
 def cost_model_of(options: dict[str, Any]) -> CostModel:
@@ -159,6 +253,15 @@ def cost_model_of(options: dict[str, Any]) -> CostModel:
         kv_dtype=options["kv_dtype"],
         **given,
     )
+
+
+def _whole_workload(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
+    arrivals = Poisson(rate_per_s=options["session_rate"])
+    if options["trace"] is None:
+        return _generate(options)
+    if options["settings"]:
+        raise InvalidConfig(f"--set is for generators, but --trace {options['trace']} was given")
+    return _load(options, arrivals)
 
 
 def _generate(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:

@@ -1,69 +1,43 @@
 """How good a hit rate is: beside it, what was possible."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
 
-from runtime.lab.optimum import optimum_tokens
+import numpy as np
+import numpy.typing as npt
+
+from radixcache.errors import InvalidArgument
+from runtime.lab.optimum import optimal_hits
 from runtime.lab.pages import Order, PageTrace, page_trace
-from runtime.result import RequestRecord
+from runtime.result import Bounds, RequestRecord
 from runtime.workload import Workload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """What a cache could have found.
-
-    Attributes:
-        capacity_tokens: Its capacity.
-        prompt_tokens: Tokens of all prompts.
-        ceiling_tokens: Tokens that a cache without limit finds in this order.
-        optimum_tokens: Tokens that clairvoyant eviction finds at this capacity in this order, with requests
-            served one after the other.
-        num_requests: Requests reckoned with.
-        num_left_out: Requests that do not fit by themselves and were left out.
-    """
-
-    capacity_tokens: int
-    prompt_tokens: int
-    ceiling_tokens: int
-    optimum_tokens: int
-    num_requests: int
-    num_left_out: int
-
-    @property
-    def ceiling_rate(self) -> float:
-        """Hit rate without limit; 0 without prompts."""
-        return self.ceiling_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    @property
-    def optimum_rate(self) -> float:
-        """Hit rate of clairvoyant eviction; 0 without prompts."""
-        return self.optimum_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    def of_ceiling(self, hit_tokens: int) -> float | None:
-        """Hits / ceiling; `None` where nothing could be found."""
-        return hit_tokens / self.ceiling_tokens if self.ceiling_tokens else None
-
-    def of_optimum(self, hit_tokens: int) -> float | None:
-        """Hits / optimum; `None` where nothing could be found."""
-        return hit_tokens / self.optimum_tokens if self.optimum_tokens else None
-
-
-def bounds(trace: PageTrace, capacity_tokens: int) -> Bounds:
+def bounds(trace: PageTrace, capacity_tokens: int, counted: npt.NDArray[np.bool_] | None = None) -> Bounds:
     """What was possible on a trace.
 
+    Args:
+        trace: The requests.
+        capacity_tokens: Size of the cache.
+        counted: Which requests to count, `[num_requests]`; the others only fill the cache. `None`: all.
+
     Raises:
-        InvalidArgument: The capacity is less than the longest request needs.
+        InvalidArgument: The capacity is less than the longest request needs, or `counted` is of another
+            length than the trace.
 
     Complexity:
         See `optimal_hits`.
     """
+    if counted is None:
+        counted = np.ones(len(trace), dtype=np.bool_)
+    if len(counted) != len(trace):
+        raise InvalidArgument(f"counted has {len(counted)} entries, the trace {len(trace)} requests")
+    ceiling = np.minimum(trace.known_pages, trace.match_pages)
     return Bounds(
         capacity_tokens=capacity_tokens,
-        prompt_tokens=int(trace.prompt_tokens.sum()),
-        ceiling_tokens=trace.ceiling_pages * trace.page_size,
-        optimum_tokens=optimum_tokens(trace, capacity_tokens),
-        num_requests=len(trace),
+        prompt_tokens=int(trace.prompt_tokens[counted].sum()),
+        ceiling_tokens=int(ceiling[counted].sum()) * trace.page_size,
+        optimum_tokens=int(optimal_hits(trace, capacity_tokens)[counted].sum()) * trace.page_size,
+        num_requests=int(counted.sum()),
         num_left_out=trace.num_left_out,
     )
 
@@ -91,6 +65,33 @@ def run_bounds(
     """
     trace = page_trace(workload, page_size=page_size, order=order, max_pages=capacity_tokens // page_size)
     return bounds(trace, capacity_tokens)
+
+
+def counted_bounds(
+    workload: Workload,
+    *,
+    page_size: int,
+    capacity_tokens: int,
+    order: Sequence[tuple[str, int]],
+    counted: Container[tuple[str, int]],
+) -> Bounds:
+    """What was possible for some of the requests of a run, with the others filling the cache.
+
+    Args:
+        workload: What was served.
+        page_size: Tokens a page.
+        capacity_tokens: Size of the pool.
+        order: Session and turn of each admitted request, by first admission; each of them fits.
+        counted: Those to count, such as all after a warm-up.
+
+    Raises:
+        InvalidArgument, InvalidConfig, WorkloadError: See `bounds` and `page_trace`.
+
+    Complexity:
+        See `page_trace` and `optimal_hits`.
+    """
+    trace = page_trace(workload, page_size=page_size, order=order)
+    return bounds(trace, capacity_tokens, np.array([turn in counted for turn in order], dtype=np.bool_))
 
 
 def admission_order(records: Iterable[RequestRecord]) -> list[tuple[str, int]]:

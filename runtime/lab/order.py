@@ -2,10 +2,12 @@
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
+from radixcache.errors import InvalidArgument
 from runtime.clock import PS_PER_S
-from runtime.workload import Session, Workload
+from runtime.workload import OutputOf, Session, Turn, Workload
 
 
 @dataclass(slots=True)
@@ -67,3 +69,49 @@ def nominal_order(workload: Workload) -> Iterator[tuple[Session, int]]:
             if not turn.after:
                 wait(progress, number, start_ps)
     yield from serve_before(float("inf"))
+
+
+def first_requests(workload: Workload, count: int) -> Workload:
+    """The first requests of a workload in nominal order, and no more.
+
+    What a session keeps is numbered anew where others of its turns lay between.
+
+    Args:
+        workload: What to cut.
+        count: Requests to keep, >= 1; a workload of fewer is returned as it is.
+
+    Raises:
+        InvalidArgument: `count` is below 1.
+
+    Complexity:
+        O(count log count), and one look at every session.
+    """
+    if count < 1:
+        raise InvalidArgument(f"at least 1 request is kept, got {count}")
+    num_turns = workload.num_turns
+    if count >= num_turns:
+        return workload
+    kept: dict[str, tuple[Session, list[int]]] = {}
+    for session, number in islice(nominal_order(workload), count):
+        kept.setdefault(session.session_id, (session, []))[1].append(number)
+    return replace(
+        workload,
+        sessions=tuple(_with_turns(session, sorted(numbers)) for session, numbers in kept.values()),
+        notes=(*workload.notes, f"Only the first {count:,} of {num_turns:,} requests."),
+    )
+
+
+def _with_turns(session: Session, numbers: list[int]) -> Session:
+    """The session with these turns only; whatever they wait for is among them."""
+    place = {number: index for index, number in enumerate(numbers)}
+
+    def moved(turn: Turn) -> Turn:
+        segments = tuple(
+            replace(segment, turn=place[segment.turn]) if isinstance(segment, OutputOf) else segment
+            for segment in turn.segments
+        )
+        return replace(turn, segments=segments, after=tuple(place[earlier] for earlier in turn.after))
+
+    if numbers == list(range(len(numbers))):
+        return replace(session, turns=session.turns[: len(numbers)])
+    return replace(session, turns=tuple(moved(session.turns[number]) for number in numbers))

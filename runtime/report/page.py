@@ -6,30 +6,31 @@ errors, settings); the plots escape theirs, because Plotly reads tags in texts.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-import jinja2
-import msgspec
+from typing import Final
 
 from runtime.metrics import RunSummary, summarise
 from runtime.report.figure import MAX_POINTS, Figure
-from runtime.report.palette import THEMES
 from runtime.report.plots_latency import ttft_figures
 from runtime.report.plots_time import hit_rate_figures, page_figures, queue_figures
 from runtime.report.plots_tokens import token_figures
 from runtime.report.plots_tree import tree_figures
 from runtime.report.rows import GROUPS, Cell, baseline_first, cells
 from runtime.report.tables import counter_rows, error_rows, kind_rows, miss_rows, settings
+from runtime.report.template import fill
 from runtime.result import RunResult, SimulationResult
 
 _HEADLINES: Final = {
     "hit rate": "Hit rate",
+    "hit / ceiling": "Hit / ceiling",
+    "hit / optimum": "Hit / optimum",
     "prefill tokens computed": "Prefill tokens computed",
     "TTFT p50": "Time to first token, p50",
     "TTFT p99": "Time to first token, p99",
     "E2E p50": "End to end, p50",
     "output tokens / s": "Output tokens / s",
 }
+
+_OPTIONAL: Final = ("hit / ceiling", "hit / optimum")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class Headline:
         name: What it is.
         simulated: Whether it rests on simulated time.
         value: Of the last run.
-        before: The same of the first run; None if there is but one.
+        before: The same of the first run; None if there is but one, or it has none.
     """
 
     name: str
@@ -61,19 +62,11 @@ def render(result: SimulationResult) -> str:
     Complexity:
         O(n log n) for n requests and samples.
     """
-    from plotly.offline import get_plotlyjs  # only this function needs it, and it loads slowly
-
     runs = baseline_first(result.runs)
     summaries = [summarise(run) for run in runs]
-    figures = _figures(runs, summaries)
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("runtime.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2").render(
+    return fill(
+        "report.html.j2",
+        _figures(runs, summaries),
         title=_title(result),
         result=result,
         summaries=summaries,
@@ -88,12 +81,7 @@ def render(result: SimulationResult) -> str:
         cost_model=settings(result.config.get("cost_model", {})),
         config=settings({k: v for k, v in result.config.items() if k != "cost_model"}),
         versions=sorted(result.versions.items()),
-        figures=figures,
-        figures_json=_script_json({f.name: {"data": f.data, "layout": f.layout} for f in figures}),
-        themes=THEMES,
-        themes_json=_script_json(THEMES),
         max_points=MAX_POINTS,
-        plotly_js=get_plotlyjs(),
     )
 
 
@@ -123,20 +111,15 @@ def _headlines(summaries: Sequence[RunSummary]) -> list[Headline]:
         for row in rows:
             if row.name in _HEADLINES:
                 before, value = cells(row, [summaries[0], summaries[-1]])
+                if row.value(summaries[-1]) is None and row.name in _OPTIONAL:
+                    continue
+                shown = len(summaries) > 1 and row.value(summaries[0]) is not None
                 found.append(
                     Headline(
                         name=_HEADLINES[row.name],
                         simulated="simulated" in group,
                         value=value,
-                        before=before if len(summaries) > 1 else None,
+                        before=before if shown else None,
                     )
                 )
     return found
-
-
-def _script_json(value: Any) -> str:
-    """JSON without any character by which it could end the script element it stands in."""
-    text = msgspec.json.encode(value, order="deterministic").decode()
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text

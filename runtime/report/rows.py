@@ -67,6 +67,8 @@ def _latency(name: str, of: SpreadOf) -> tuple[Row, ...]:
 
 _TOKENS: Final = (
     Row(name="hit rate", value=lambda run: run.hit_rate, show=formatting.share, better="higher"),
+    Row(name="hit / ceiling", value=lambda run: run.of_ceiling, show=formatting.share, better="higher"),
+    Row(name="hit / optimum", value=lambda run: run.of_optimum, show=formatting.share, better="higher"),
     Row(name="prompt tokens", value=lambda run: run.prompt_tokens, show=formatting.count),
     Row(
         name="matched tokens",

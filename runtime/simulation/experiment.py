@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from radixcache import CacheConfig, NullPrefixCache, PrefixCache
 from radixcache.errors import InvalidConfig
 from runtime.cost import CostModel
 from runtime.executor import CostModelExecutor
+from runtime.lab.bounds import admission_order, run_bounds
 from runtime.result import BASELINE_LABEL, CACHE_LABEL, RunResult, SimulationResult
 from runtime.simulation.arrivals import ClosedLoop, OpenLoop, Pace
 from runtime.simulation.simulator import Simulation
@@ -39,6 +40,7 @@ class Setup:
         scheduler: Settings of the scheduler.
         pace: When sessions start.
         baseline: Whether the run without a cache is made too.
+        bounds: Whether each run with a cache is told what was possible in its order of admissions.
     """
 
     cost: CostModel
@@ -50,6 +52,7 @@ class Setup:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     pace: Pace = field(default_factory=OpenLoop)
     baseline: bool = True
+    bounds: bool = True
 
     def cache_config(self) -> CacheConfig:
         """Settings of the cache.
@@ -109,10 +112,10 @@ def run_experiment(experiment: Experiment, on_progress: OnProgress = lambda *_: 
     config = experiment.setup.cache_config()
     runs = [_run(experiment, config, label, on_progress) for label in experiment.labels]
     return SimulationResult(
-        config=_describe(experiment, config),
+        config=describe(experiment, config),
         seed=experiment.seed,
-        versions=_versions(),
-        notes=_notes(experiment),
+        versions=versions(),
+        notes=notes_of(experiment.workload),
         warnings=[warning for run in runs for warning in _warnings(run, experiment)],
         runs=runs,
     )
@@ -121,7 +124,7 @@ def run_experiment(experiment: Experiment, on_progress: OnProgress = lambda *_: 
 def _run(experiment: Experiment, config: CacheConfig, label: str, on_progress: OnProgress) -> RunResult:
     setup = experiment.setup
     cache = _CACHES[label](config)
-    return Simulation(
+    run = Simulation(
         experiment.workload,
         setup.pace,
         cache=cache,
@@ -129,9 +132,19 @@ def _run(experiment: Experiment, config: CacheConfig, label: str, on_progress: O
         executor=CostModelExecutor(setup.cost),
         on_progress=lambda settled: on_progress(label, settled),
     ).run()
+    if label == BASELINE_LABEL or not setup.bounds:
+        return run
+    found = run_bounds(
+        experiment.workload,
+        page_size=config.page_size,
+        capacity_tokens=config.num_pages * config.page_size,
+        order=admission_order(run.requests),
+    )
+    return replace(run, bounds=found)
 
 
-def _describe(experiment: Experiment, config: CacheConfig) -> dict[str, Any]:
+def describe(experiment: Experiment, config: CacheConfig) -> dict[str, Any]:
+    """The full configuration of an experiment, as JSON values."""
     setup, pace = experiment.setup, experiment.setup.pace
     closed = isinstance(pace, ClosedLoop)
     return {
@@ -151,26 +164,41 @@ def _describe(experiment: Experiment, config: CacheConfig) -> dict[str, Any]:
             "eviction": config.eviction,
             "partial_reuse": config.partial_reuse,
         },
-        "scheduler": {
-            "policy": setup.scheduler.policy,
-            "token_budget": setup.scheduler.token_budget,
-            "prefill_chunk_tokens": setup.scheduler.chunk_tokens,
-            "max_running": setup.scheduler.max_running,
-        },
+        "scheduler": _describe_scheduler(setup.scheduler),
         "cost_model": setup.cost.describe(),
     }
 
 
-def _versions() -> dict[str, str]:
+def _describe_scheduler(config: SchedulerConfig) -> dict[str, Any]:
+    options = config.policy_options
+    return {
+        "policy": config.policy,
+        "policy_options": {
+            "k": options.k,
+            "quantum": options.quantum,
+            "output_weight": options.output_weight,
+        },
+        "token_budget": config.token_budget,
+        "prefill_chunk_tokens": config.chunk_tokens,
+        "max_running": config.max_running,
+        "max_waiting": config.max_waiting,
+        "max_overtakes": config.max_overtakes,
+        "share_in_flight": config.share_in_flight,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Version of each package that has a say in a result."""
     packages = ("radixcache", "numpy", "sortedcontainers")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
-def _notes(experiment: Experiment) -> list[str]:
+def notes_of(workload: Workload) -> list[str]:
+    """What a reader of simulated figures should know."""
     return [
         "Times are simulated: the scheduler and the cache are the real ones, the GPU is a cost model.",
         "Generated tokens are made up; they occupy the cache, and hit where a later prompt contains them.",
-        *experiment.workload.notes,
+        *workload.notes,
     ]
 
 

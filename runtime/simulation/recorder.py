@@ -41,6 +41,7 @@ def record_of(arrival: Arrival, request: Request, error: Exception | None = None
         preemptions=request.num_preemptions,
         status=_STATUS.get(request.state, "unfinished"),
         error=None if error is None else str(error),
+        client=request.client,
     )
 
 

@@ -88,7 +88,9 @@ class Simulation:
         for arrival in self._arrivals.due(now_ps):
             turn = arrival.turn
             prompt = Tokens.trusted(self._arrivals.prompt(arrival).tobytes())
-            request = Request(arrival.request_id, prompt, turn.output_len, turn.namespace)
+            request = Request(
+                arrival.request_id, prompt, turn.output_len, turn.namespace, client=arrival.session.tenant
+            )
             self._tally.last_arrival_ps = arrival.time_ps
             try:
                 self._scheduler.submit(request, arrival.time_ps)

@@ -128,9 +128,11 @@ class OutputOf:
 
     Attributes:
         turn: Number of that turn in its session, from 0.
+        num_tokens: Only its first so many tokens; `None`: all.
     """
 
     turn: int
+    num_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +250,7 @@ def prompt_of(turn: Turn, outputs: Mapping[int, TokenArray]) -> TokenArray:
         memory.
 
     Raises:
-        WorkloadError: An output is missing.
+        WorkloadError: An output is missing, or shorter than what the prompt contains of it.
 
     Complexity:
         O(num_tokens).
@@ -260,7 +262,7 @@ def prompt_of(turn: Turn, outputs: Mapping[int, TokenArray]) -> TokenArray:
         [1, 2, 9, 1, 2]
     """
     parts = [
-        _output(outputs, segment.turn) if isinstance(segment, OutputOf) else segment.tokens()
+        _output(outputs, segment) if isinstance(segment, OutputOf) else segment.tokens()
         for segment in turn.segments
     ]
     if len(parts) == 1:
@@ -268,7 +270,15 @@ def prompt_of(turn: Turn, outputs: Mapping[int, TokenArray]) -> TokenArray:
     return np.concatenate(parts, dtype=np.int32, casting="same_kind")
 
 
-def _output(outputs: Mapping[int, TokenArray], turn: int) -> TokenArray:
-    if turn not in outputs:
-        raise WorkloadError(f"the output of turn {turn} is not there yet")
-    return outputs[turn]
+def _output(outputs: Mapping[int, TokenArray], segment: OutputOf) -> TokenArray:
+    output = outputs.get(segment.turn)
+    if output is None:
+        raise WorkloadError(f"the output of turn {segment.turn} is not there yet")
+    if segment.num_tokens is None:
+        return output
+    if len(output) < segment.num_tokens:
+        raise WorkloadError(
+            f"turn {segment.turn} generated {len(output)} tokens, but a prompt contains its first "
+            f"{segment.num_tokens}"
+        )
+    return output[: segment.num_tokens]

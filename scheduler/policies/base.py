@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from radixcache import PrefixCache
+from radixcache.errors import InvalidConfig
 from scheduler.request import Request
 from scheduler.waiting import OLDEST, WaitingForest
 from scheduler.waiting.choice import Choice
@@ -57,11 +58,22 @@ class PolicyOptions:
         k: `k-lpm`: the oldest comes first once in k admissions, >= 1.
         quantum: `fair`: tokens a client may be served for before the others are, >= 1.
         output_weight: `fair`: what an output token counts, in prefill tokens, >= 0.
+
+    Raises:
+        InvalidConfig: A value lies outside its range; names it and the limit.
     """
 
     k: int = 4
     quantum: int = 8192
     output_weight: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in ("k", "quantum"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InvalidConfig(f"{name} is an integer >= 1, got {value!r}")
+        if not 0 <= self.output_weight < float("inf"):
+            raise InvalidConfig(f"output_weight is a finite number >= 0, got {self.output_weight!r}")
 
 
 MakePolicy: TypeAlias = Callable[[PrefixCache, PolicyOptions], QueuePolicy]

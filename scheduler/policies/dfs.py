@@ -12,7 +12,8 @@ class DFS(ForestPolicy):
     """Depth-first order over the prompts that wait, for batches that are known as a whole.
 
     Goes on below the deepest prefix that is cached and has requests left, into the subtree in which most
-    wait. In a pool that holds the longest prompt this visits the prefix tree depth first, so every shared
+    wait; of prefixes as deep, below the one that fewest still wait for, so that what was begun is finished.
+    In a pool that holds the longest prompt this visits the prefix tree depth first, so every shared
     page is computed once, whatever the eviction policy.
 
     Source:
@@ -21,7 +22,7 @@ class DFS(ForestPolicy):
     """
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
-        self._points = SortedPoints(_deepest_heaviest)
+        self._points = SortedPoints(_deepest_lightest)
         super().__init__(cache, self._points, HEAVIEST)
 
     def head(self, now: float) -> Request | None:
@@ -30,5 +31,5 @@ class DFS(ForestPolicy):
         return None if point is None else self.forest.request_at(point)
 
 
-def _deepest_heaviest(node: WaitNode) -> Rank:
-    return (-node.match, -node.weight, node.best)
+def _deepest_lightest(node: WaitNode) -> Rank:
+    return (-node.match, node.weight, node.best)

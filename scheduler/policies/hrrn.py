@@ -1,8 +1,5 @@
 """Highest response ratio next."""
 
-import numpy as np
-import numpy.typing as npt
-
 from radixcache import PrefixCache
 from scheduler.policies.base import ForestPolicy, PolicyOptions
 from scheduler.request import Request
@@ -34,11 +31,5 @@ class HRRN(ForestPolicy):
 
     def head(self, now: float) -> Request | None:
         """See `QueuePolicy`."""
-
-        def ratio(
-            since: npt.NDArray[np.float64], uncached: npt.NDArray[np.float64]
-        ) -> npt.NDArray[np.float64]:
-            return (now - since + 1.0) / uncached
-
-        point = self._points.argmax(ratio)
+        point = self._points.argmax(lambda since, uncached: (now - since + 1.0) / uncached)
         return None if point is None else self.forest.request_at(point)

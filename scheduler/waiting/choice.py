@@ -6,7 +6,13 @@ from scheduler.waiting.node import NOBODY, Rank, WaitNode
 
 
 class Choice(Protocol):
-    """Says which request of a node is taken first, and by what its parent compares the node."""
+    """Says which request of a node is taken first, and by what its parent compares the node.
+
+    Attributes:
+        weighs: Whether `rank`, or the order of the points, looks at weights.
+    """
+
+    weighs: bool
 
     def best(self, node: WaitNode, cold: WaitNode | None) -> int:
         """Number of the request to take first, at `node` or below its first cold child; or `NOBODY`."""
@@ -19,6 +25,8 @@ class Choice(Protocol):
 
 class Oldest:
     """By number of submission."""
+
+    weighs = False
 
     def best(self, node: WaitNode, cold: WaitNode | None) -> int:
         """See `Choice`."""
@@ -34,6 +42,8 @@ class Oldest:
 
 class Heaviest:
     """Requests that end here first, then the subtree in which most requests wait."""
+
+    weighs = True
 
     def best(self, node: WaitNode, cold: WaitNode | None) -> int:
         """See `Choice`."""

@@ -45,8 +45,8 @@ class WaitingForest:
         self._choice = choice
         self._page_bytes = cache.config.page_size * TOKEN_BYTES
         self._roots: dict[tuple[str | None, bytes | None], WaitRoot] = {}
-        self._at_key: dict[bytes, list[WaitRoot]] = {}
-        self._at_page: dict[int, list[WaitNode]] = {}
+        self._at_key: dict[bytes, dict[WaitNode, None]] = {}
+        self._at_page: dict[int, dict[WaitNode, None]] = {}
         self._node_of: dict[int, WaitNode] = {}
         self._in_flight: dict[tuple[Anchor, bytes], int] = {}
         self._next_uid = 0
@@ -72,14 +72,14 @@ class WaitingForest:
         node.requests[request.number] = request
         self._node_of[request.number] = node
         self._weigh(node, 1)
-        self._refresh(node)
+        self._refresh(node, weighed=self._choice.weighs)
 
     def remove(self, request: Request) -> None:
         """A waiting request was admitted or ended."""
         node = self._node_of.pop(request.number)
         del node.requests[request.number]
         self._weigh(node, -1)
-        self._refresh(node)
+        self._refresh(node, weighed=self._choice.weighs)
         self._prune(node)
 
     def matched_pages(self, request: Request) -> int:
@@ -92,9 +92,7 @@ class WaitingForest:
 
     def request_at(self, node: WaitNode) -> Request:
         """The best request of a point."""
-        while node.best not in node.requests:
-            node = self._cold_top(node)[2]  # type: ignore[index]  # best stands here or in a cold child
-        return node.requests[node.best]
+        return self._node_of[node.best].requests[node.best]
 
     @staticmethod
     def _weigh(node: WaitNode, change: int) -> None:
@@ -108,7 +106,7 @@ class WaitingForest:
         if root is None:
             root = self._roots[group, key] = WaitRoot(self._uid(), group, key)
             if key is not None:
-                self._at_key.setdefault(key, []).append(root)
+                self._at_key.setdefault(key, {})[root] = None
         return root
 
     def _insert(self, root: WaitRoot, data: bytes, pages: list[int]) -> WaitNode:
@@ -166,6 +164,7 @@ class WaitingForest:
             self._points.discard(node)
             del parent.children[node.edge[: self._page_bytes]]
             node.parent = None
+            self._trim(parent)
             self._refresh(parent)
             node = parent
         if node.parent is None:
@@ -199,7 +198,7 @@ class WaitingForest:
         del self._roots[root.group, root.key]
         if root.key is not None:
             roots = self._at_key[root.key]
-            roots.remove(root)
+            del roots[root]
             if not roots:
                 del self._at_key[root.key]
 
@@ -213,7 +212,7 @@ class WaitingForest:
         self, namespace: Namespace, parent_page: int | None, new_pages: PageArray, tokens: Tokens, depth: int
     ) -> None:
         """See `CacheObserver`: points in front of the run move along it."""
-        for node in list(self._nodes_at(namespace_key(namespace) if parent_page is None else parent_page)):
+        for node in self._nodes_at(namespace_key(namespace) if parent_page is None else parent_page):
             self._advance(node, new_pages, tokens.data)
 
     def _advance(self, node: WaitNode, pages: PageArray, data: bytes) -> None:
@@ -242,7 +241,10 @@ class WaitingForest:
     ) -> None:
         """See `CacheObserver`: points on the run fall back to what survives."""
         at_page = self._at_page
-        for page in pages[::-1].tolist():
+        listed = pages.tolist()
+        if at_page.keys().isdisjoint(listed):
+            return
+        for page in reversed(listed):
             if page in at_page:
                 for node in list(at_page[page]):
                     kept = max(0, depth - node.start)
@@ -254,24 +256,29 @@ class WaitingForest:
         key = namespace_key(namespace)
         for root in list(self._roots.values()):
             if everything or root.key == key:
-                for node in reversed(list(self._below(root))):
+                nodes = list(self._below(root))
+                for node in nodes:
                     self._put(node, 0, None)
+                for node in reversed(nodes):  # all are cold by now: who was held no longer is
                     self._refresh(node)
+                self._refresh(root)
 
-    def _nodes_at(self, anchor: Anchor) -> "list[WaitNode] | list[WaitRoot]":
+    def _nodes_at(self, anchor: Anchor) -> list[WaitNode]:
         """Nodes whose cached part ends there."""
-        return self._at_key.get(anchor, []) if isinstance(anchor, bytes) else self._at_page.get(anchor, [])
+        return list(
+            self._at_key.get(anchor, ()) if isinstance(anchor, bytes) else self._at_page.get(anchor, ())
+        )
 
     def _put(self, node: WaitNode, cached: int, page: int | None) -> None:
         """Say how much of a node's run is cached, and with which page that ends."""
         if node.page is not None:
             nodes = self._at_page[node.page]
-            nodes.remove(node)
+            del nodes[node]
             if not nodes:
                 del self._at_page[node.page]
         node.cached, node.page = cached, page
         if page is not None:
-            self._at_page.setdefault(page, []).append(node)
+            self._at_page.setdefault(page, {})[node] = None
 
     # Holds
 
@@ -290,9 +297,11 @@ class WaitingForest:
             self._recheck(anchor, next_page)
 
     def _recheck(self, anchor: Anchor, next_page: bytes) -> None:
-        for node in list(self._nodes_at(anchor)):
-            child = node.children.get(next_page) if node.is_full else None
-            self._refresh(node if child is None else child)
+        for node in self._nodes_at(anchor):
+            if not node.is_full:
+                self._refresh(node)
+            elif (child := node.children.get(next_page)) is not None:
+                self._refresh(child)
 
     def _is_held(self, node: WaitNode) -> bool:
         """Whether the page that the prompts below a cold or half cached run need next is in flight."""
@@ -312,27 +321,25 @@ class WaitingForest:
 
     # Points
 
-    def _refresh(self, node: WaitNode) -> None:
+    def _refresh(self, node: WaitNode, *, weighed: bool = False) -> None:
         """Bring the best request of a node up to date, and of those above it as far as it changes them."""
-        while True:
-            top = self._cold_top(node)
-            node.best = self._choice.best(node, None if top is None else top[2])
-            offered = node.best != NOBODY and not self._is_held(node)
-            if not node.is_cold:
-                if offered:
-                    self._points.put(node)
-                else:
-                    self._points.discard(node)
+        at: WaitNode | None = node
+        while at is not None:
+            top = self._cold_top(at)
+            at.best = self._choice.best(at, None if top is None else top[2])
+            offered = at.best != NOBODY and not self._is_held(at)
+            if offered and not at.is_cold:
+                self._points.put(at)
+            else:
+                self._points.discard(at)
+            if at.is_cold:
+                at.rank = self._choice.rank(at)
+                if offered and at.parent is not None:
+                    heapq.heappush(at.parent.cold, (at.rank, at.uid, at))
+                    self._trim(at.parent)
+            elif not weighed:
                 return
-            self._points.discard(node)
-            node.rank = self._choice.rank(node)
-            parent = node.parent
-            if parent is None:
-                return
-            if offered:
-                heapq.heappush(parent.cold, (node.rank, node.uid, node))
-                self._trim(parent)
-            node = parent
+            at = at.parent
 
     def _cold_top(self, node: WaitNode) -> ColdEntry | None:
         """The best cold child that is not held, after dropping entries that are out of date."""

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import bench.cli
 from bench.benchmarks import BENCHMARKS
-from bench.harness.report import Report
+from bench.harness.report import Picture, Report
 from bench.options import Options
 from bench.worker import run_benchmark
 
@@ -58,6 +58,16 @@ def test_wrong_result_fails_the_run_and_does_not_hide_the_rest(monkeypatch):
     assert result.exit_code == 1
     document = json.loads(result.output.splitlines()[-1])
     assert [report["error"] for report in document["benchmarks"]] == ["wrong", None]
+
+
+def test_pictures_land_in_the_folder(monkeypatch, tmp_path):
+    picture = Picture(name="cost", title="t", x="x", y="y", lines={"ours": [(1, 2), (10, 3)]})
+    monkeypatch.setattr(
+        bench.cli, "_isolated", lambda name, _: Report(name=name, question="?", pictures=(picture,))
+    )
+    result = CliRunner().invoke(bench.cli.main, ["--only", "peek", "--pictures", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["cost.svg"]
 
 
 def test_benchmark_that_raises_is_reported(monkeypatch):

@@ -42,6 +42,8 @@ def test_leaf_churn_keeps_what_an_lru_keeps():
         scenario.touch_all(shuffled=shuffled)
         scenario.churn(13, Stopwatch(), Stopwatch())
         scenario.verify()
+        scenario.evict_in_a_row(7, Stopwatch())
+        scenario.verify()
 
 
 def test_leaf_that_went_out_of_turn_is_noticed():

@@ -92,3 +92,16 @@ def test_known_hit_rates_belong_to_the_known_trace_only(capacity):
     from bench.benchmarks.traces import expected_hit_rate
 
     assert expected_hit_rate(generate(10, seed=0), capacity, PAGE_SIZE) is None
+
+
+def test_workload_of_a_generated_trace_asks_for_the_same_prompts():
+    from bench.benchmarks.traces import trace_of, workload_of
+    from bench.options import Options
+
+    options = Options(size="tiny", seed=2)
+    trace, workload = trace_of(options), workload_of(options)
+    turns = [turn for session in workload.sessions for turn in session.turns]
+    assert [turn.output_len for turn in turns] == trace.output_lens.tolist()
+    assert all(
+        np.array_equal(turn.segments[0].tokens(), trace.prompt(number)) for number, turn in enumerate(turns)
+    )

@@ -191,6 +191,7 @@ class Lockstep:
 
     def _retire(self, verb: Retire) -> int:
         self._misses.dropped(prefix for prefix in self.oracle.cached if prefix[0] == verb.namespace)
+        self._misses.retired(verb.namespace)
         self._epochs[verb.namespace] = self._epochs.get(verb.namespace, 0) + 1
         return self.cache.retire(verb.namespace)
 

@@ -30,6 +30,13 @@ class MissModel:
         for page in pages:
             self._evicted.pop(page, None)
 
+    def retired(self, namespace: Namespace) -> None:
+        self._evicted = {
+            page: t
+            for page, t in self._evicted.items()
+            if page[0] != namespace or len(page[1]) > self._page_size
+        }
+
     def clear(self) -> None:
         self._evicted.clear()
 

@@ -61,7 +61,7 @@ def load_mooncake(path: Path, options: TraceOptions) -> Workload:  # noqa: ARG00
     sessions: list[Session] = []
     for number, text in numbered_lines(read_bytes(path)):
         line = decode(decoder, text, path, number)
-        _check(line, path, number)
+        check_line(line, path, number)
         num_empty += line.output_length == 0
         prompt = Blocks(np.array(line.hash_ids, dtype=np.int32), BLOCK_SIZE, line.input_length)
         turn = Turn(segments=(prompt,), output_len=max(line.output_length, 1), kind="request")
@@ -76,7 +76,12 @@ def load_mooncake(path: Path, options: TraceOptions) -> Workload:  # noqa: ARG00
     return Workload(name=path.name, sessions=tuple(sessions), notes=tuple(notes), block_size=BLOCK_SIZE)
 
 
-def _check(line: MooncakeLine, path: Path, number: int) -> None:
+def check_line(line: MooncakeLine, path: Path, number: int) -> None:
+    """Refuse a request whose blocks do not go with its length.
+
+    Raises:
+        TraceError: See `runtime.workload.traces`.
+    """
     expected = -(-line.input_length // BLOCK_SIZE)
     if len(line.hash_ids) != expected:
         raise TraceError(

@@ -10,9 +10,11 @@ from runtime.errors import TraceError, UnknownName
 from runtime.workload.model import Workload
 from runtime.workload.traces.agentic import load_agentic
 from runtime.workload.traces.chat_messages import load_chat_messages
-from runtime.workload.traces.lines import numbered_lines, read_bytes, shown
+from runtime.workload.traces.lines import read_bytes, shown
 from runtime.workload.traces.mooncake import load_mooncake
+from runtime.workload.traces.native import load_native
 from runtime.workload.traces.options import TraceOptions
+from runtime.workload.traces.stream import stream_lines
 
 
 class TraceLoader(Protocol):
@@ -27,12 +29,14 @@ TRACE_FORMATS: Final[Mapping[str, TraceLoader]] = {
     "mooncake": load_mooncake,
     "agentic": load_agentic,
     "chat-messages": load_chat_messages,
+    "radixcache": load_native,
 }
 
 _TELLING_KEYS: Final = {
     "mooncake": {"timestamp", "input_length"},
     "agentic": {"requests", "block_size"},
     "chat-messages": {"messages"},
+    "radixcache": {"format", "block_size"},
 }
 """Keys of a format's first object that no other format has."""
 
@@ -67,9 +71,8 @@ def sniff_format(path: Path) -> str:
     """
     if path.is_dir():
         return "agentic"
-    data = read_bytes(path)
-    number, first = next(numbered_lines(data))
-    text = data if ".json" in path.suffixes else first
+    number, first = next(stream_lines(path))
+    text = read_bytes(path) if ".json" in path.suffixes else first
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -153,3 +153,26 @@ def test_a_model_that_does_not_fit_is_refused():
     setup = Setup(cost=CostModel(model=find_model("Llama-3.1-70B"), gpu=find_gpu("L4")))
     with pytest.raises(ModelDoesNotFit):
         setup.cache_config()
+
+
+# What was possible
+
+
+def test_a_run_is_told_what_was_possible_and_one_without_a_cache_is_not():
+    again = workload(*[(10.0 * n, [turn(0, 20, 3)]) for n in range(5)])
+    baseline, cached = run_experiment(experiment(again)).runs
+    assert baseline.bounds is None
+    assert cached.bounds.num_requests == 5
+    matched = sum(record.matched_tokens for record in cached.requests)
+    assert (cached.bounds.of_optimum(matched), cached.bounds.of_ceiling(matched)) == (1.0, 1.0)
+
+
+def test_it_may_be_left_out():
+    assert run_experiment(experiment(light(), bounds=False)).runs[1].bounds is None
+
+
+def test_a_small_pool_falls_short_of_what_was_possible():
+    loop = workload(*[(10.0 * n, [turn(1000 * (n % 3), 60, 1)]) for n in range(12)])
+    run = run_experiment(experiment(loop, capacity_tokens=128, baseline=False)).runs[0]
+    matched = sum(record.matched_tokens for record in run.requests)
+    assert matched < run.bounds.optimum_tokens < run.bounds.ceiling_tokens

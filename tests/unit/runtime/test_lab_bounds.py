@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from radixcache import RadixCacheError
-from runtime.lab import admission_order, bounds, lru_curve, optimal_hits, page_trace, run_bounds
+from runtime.lab import (
+    admission_order,
+    bounds,
+    counted_bounds,
+    lru_curve,
+    optimal_hits,
+    page_trace,
+    run_bounds,
+)
 from runtime.result import RequestRecord
 from runtime.workload import Literal, Session, Turn, Workload
 
@@ -93,3 +101,18 @@ def test_admitted_requests_stand_in_the_order_of_their_first_admission() -> None
         replace(record, session_id="a", turn=1, first_scheduled_s=2.0),
     ]
     assert admission_order(records) == [("c", 0), ("a", 0), ("a", 1)]
+
+
+def test_a_warm_up_fills_the_cache_and_is_not_counted() -> None:
+    order = [(name, 0) for name in "abcde"]
+    counted = {("c", 0), ("d", 0), ("e", 0)}
+    found = counted_bounds(LOOP, page_size=1, capacity_tokens=4, order=order, counted=counted)
+    assert (found.num_requests, found.prompt_tokens) == (3, 9)
+    assert (found.ceiling_tokens, found.optimum_tokens) == (6, 3)
+    everything = counted_bounds(LOOP, page_size=1, capacity_tokens=4, order=order, counted=set(order))
+    assert everything == run_bounds(LOOP, page_size=1, capacity_tokens=4, order=order)
+
+
+def test_counting_takes_one_word_for_each_request() -> None:
+    with pytest.raises(RadixCacheError, match="counted has 2 entries, the trace 5 requests"):
+        bounds(page_trace(LOOP, page_size=1), 4, np.array([True, False]))

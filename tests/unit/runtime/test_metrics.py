@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.metrics import goodput, percentile, spread, summarise, summarise_kinds
+from runtime.result import Bounds
 from tests.unit.runtime.sample_result import plausible_result, record, run, sample
 
 FLOATS = st.lists(st.floats(0, 1e6), min_size=1, max_size=50)
@@ -237,3 +238,18 @@ def test_kinds_stand_in_order_of_arrival_and_add_up():
     whole = summarise(result)
     assert sum(kind.prompt_tokens for kind in kinds.values()) == whole.prompt_tokens
     assert sum(kind.submitted for kind in kinds.values()) == whole.submitted
+
+
+def test_hits_are_compared_with_what_was_possible():
+    bounds = Bounds(
+        capacity_tokens=640,
+        prompt_tokens=100,
+        ceiling_tokens=80,
+        optimum_tokens=70,
+        num_requests=1,
+        num_left_out=0,
+    )
+    summary = summarise(run([record(matched_tokens=64)], bounds=bounds))
+    assert (summary.of_ceiling, summary.of_optimum) == (64 / 80, 64 / 70)
+    unknown = summarise(run([record(matched_tokens=64)]))
+    assert (unknown.of_ceiling, unknown.of_optimum) == (None, None)

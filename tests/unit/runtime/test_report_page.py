@@ -4,8 +4,8 @@ from html.parser import HTMLParser
 import pytest
 from plotly.offline import get_plotlyjs
 
-from runtime.report import render
-from runtime.result import TreeBox, from_json, to_json
+from runtime.report import Fact, Sheet, Study, render, render_study
+from runtime.result import Bounds, TreeBox, from_json, to_json
 from tests.unit.runtime.sample_result import plausible_result, record, run, sample, simulation
 
 EVIL = "</script><img src=x onerror=alert(1)>&\u2028{{ 7*7 }}"
@@ -152,3 +152,38 @@ def test_a_third_run_is_shown():
 
 def test_a_config_without_a_cost_model_is_said_to_have_none():
     assert "names no cost model" in render(simulation(run()))
+
+
+def test_hit_over_optimum_is_a_headline_where_it_is_known(page: str):
+    assert "<h2>Hit / optimum</h2>" not in page
+    bounds = Bounds(
+        capacity_tokens=640,
+        prompt_tokens=100,
+        ceiling_tokens=80,
+        optimum_tokens=64,
+        num_requests=1,
+        num_left_out=0,
+    )
+    known = render(simulation(run([record(matched_tokens=32)], bounds=bounds), run(label="no cache")))
+    assert "<h2>Hit / optimum</h2>" in known
+    assert "<h2>Hit / ceiling</h2>" in known
+    assert "50.0 %" in own_part(known)
+
+
+def test_a_study_escapes_what_came_from_outside():
+    sheet = Sheet(title=EVIL, columns=[EVIL, "b"], rows=[[EVIL, EVIL]], remark=EVIL)
+    study = Study(
+        command="curve",
+        title=EVIL,
+        lead=EVIL,
+        facts=[Fact(name=EVIL, value=EVIL, remark=EVIL)],
+        figures=[],
+        sheets=[sheet],
+        warnings=[EVIL],
+        notes=[EVIL],
+        config={"name": EVIL},
+    )
+    page = own_part(render_study(study))
+    assert "<img" not in page
+    assert "49" not in page.split("<main>")[1].split("</main>")[0]
+    assert [target for target in parsed(page).targets if not target.startswith("#")] == []

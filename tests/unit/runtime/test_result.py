@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from radixcache.errors import RadixCacheError
-from runtime.result import InvalidResult, SimulationResult, TreeBox, from_json, to_json
+from runtime.result import Bounds, InvalidResult, SimulationResult, TreeBox, from_json, to_json
 from tests.unit.runtime.sample_result import plausible_result, record, run, sample, simulation
 
 
@@ -150,3 +150,18 @@ def test_another_schema_version_is_refused_by_number():
 def test_a_document_that_breaks_the_schema_is_refused_with_its_place(edit: object, message: str):
     with pytest.raises(InvalidResult, match=message):
         from_json(edited(written(), edit))
+
+
+def test_bounds_survive_their_file_and_older_files_have_none():
+    bounds = Bounds(
+        capacity_tokens=64,
+        prompt_tokens=100,
+        ceiling_tokens=80,
+        optimum_tokens=70,
+        num_requests=1,
+        num_left_out=0,
+    )
+    result = simulation(run(bounds=bounds), run(label="no cache"))
+    assert from_json(to_json(result)) == result
+    older = edited(to_json(result), lambda document: [each.pop("bounds") for each in document["runs"]])
+    assert [each.bounds for each in from_json(older).runs] == [None, None]

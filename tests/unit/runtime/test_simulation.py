@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -315,3 +316,10 @@ def test_time_is_made_of_steps_and_waiting_only():
     assert busy == pytest.approx(run.makespan_s)
     assert isinstance(device.plans[0].num_tokens, int)
     assert PS_PER_S == 10**12
+
+
+def test_the_tenant_of_a_session_is_the_client_of_its_requests():
+    load = workload((0.0, [turn(0, 8)]), (0.0, [turn(100, 8)]))
+    tenants = [replace(load.sessions[0], tenant="acme"), load.sessions[1]]
+    found = simulate(replace(load, sessions=tenants), policy="fair")
+    assert [record.client for record in found.requests] == ["acme", None]

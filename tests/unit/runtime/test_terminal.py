@@ -4,6 +4,7 @@ from rich.console import Console, RenderableType
 
 from runtime import terminal
 from runtime.metrics import summarise
+from runtime.report import Fact, Sheet, Study
 from tests.unit.runtime.sample_result import plausible_result, record, run, simulation
 
 
@@ -84,3 +85,20 @@ def test_the_comparison_fits_a_terminal_of_80_columns():
     lines = shown(terminal.render(plausible_result(50, 20)), width=80).splitlines()
     assert any("prompt + output tokens / s" in line for line in lines)
     assert "\N{HORIZONTAL ELLIPSIS}" not in "".join(lines)
+
+
+def test_a_study_shows_its_facts_tables_warnings_and_notes_literally():
+    study = Study(
+        command="curve",
+        title="t",
+        lead="What it [b]is[/b].",
+        facts=[Fact(name="Ceiling", value="90 %", remark="of [all]")],
+        figures=[],
+        sheets=[Sheet(title="Rates", columns=["a", "b"], rows=[["[x]", "1"]], remark="remark")],
+        warnings=["careful"],
+        notes=["by the way"],
+    )
+    text = shown(terminal.render_study(study))
+    for part in ("What it [b]is[/b].", "Ceiling", "of [all]", "Rates", "[x]", "remark", "warning: careful"):
+        assert part in text
+    assert "note: by the way" in text

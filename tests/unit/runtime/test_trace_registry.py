@@ -9,7 +9,7 @@ from runtime.workload import TRACE_FORMATS, load_trace
 from runtime.workload.traces import ByteTokenizer, HuggingFaceTokenizer
 from runtime.workload.traces.registry import sniff_format
 
-SAMPLES: dict[str, dict[str, Any]] = {
+SAMPLES: dict[str, dict[str, Any] | list[dict[str, Any]]] = {
     "mooncake": {"timestamp": 0, "input_length": 3, "output_length": 1, "hash_ids": [4]},
     "agentic": {
         "id": "a",
@@ -20,7 +20,17 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "requests": [{"t": 0, "type": "s", "model": "m", "in": 9, "out": 1, "hash_ids": []}],
     },
     "chat-messages": {"messages": [{"role": "assistant", "content": "x"}]},
+    "radixcache": [
+        {"format": "radixcache", "version": 1, "block_size": 4},
+        {"arrival": 0, "input_length": 3, "output_length": 1, "hash_ids": [4]},
+    ],
 }
+
+
+def text_of(name: str) -> str:
+    """The sample, an object a line."""
+    sample = SAMPLES[name]
+    return "\n".join(map(json.dumps, sample if isinstance(sample, list) else [sample]))
 
 
 def test_every_format_has_a_sample() -> None:
@@ -31,7 +41,7 @@ def test_every_format_has_a_sample() -> None:
 def test_the_format_is_found_by_content_whatever_the_name(tmp_path: Path, name: str) -> None:
     for file_name in ("trace", "trace.txt", "mooncake.jsonl", "agentic.delta.jsonl"):
         path = tmp_path / file_name
-        path.write_text(json.dumps(SAMPLES[name]))
+        path.write_text(text_of(name))
         assert sniff_format(path) == name
         assert load_trace(path).num_turns == load_trace(str(path), name).num_turns == 1
 
@@ -47,7 +57,7 @@ def test_every_loader_names_a_file_that_is_not_there(tmp_path: Path, name: str) 
 def test_every_loader_names_a_file_of_another_format(tmp_path: Path, name: str) -> None:
     path = tmp_path / "trace.jsonl"
     for other in TRACE_FORMATS.keys() - {name}:
-        path.write_text(json.dumps(SAMPLES[other]))
+        path.write_text(text_of(other))
         with pytest.raises(TraceError, match=r"trace\.jsonl:1: .*missing required field"):
             load_trace(path, name)
 

@@ -1,17 +1,30 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler import RequestState
-from scheduler.admission import OutputLengths, peak_pages
+from scheduler import Request, RequestState
+from scheduler.admission import peak_pages
+from scheduler.expectation import OutputLengths
 from tests.unit.scheduler.loop import Loop, ids, shape
 
 
-def expected_by_hand(recent: list[int], generated: int, limit: int) -> int:
-    longer = [length for length in recent if length > generated]
-    target = min(-(-sum(longer) // len(longer)), limit) if longer else limit
-    return max(0, target - generated)
+def lasting(recent: list[int], generated: list[int], length: int) -> Fraction:
+    """Share of outputs that get longer than `length`; those that run get longer than they are."""
+    share = Fraction(1)
+    for token in range(length + 1):
+        known = sum(each >= token for each in [*recent, *generated])
+        if known:
+            share *= 1 - Fraction(recent.count(token), known)
+    return share
+
+
+def expected_by_hand(recent: list[int], generated: list[int], done: int, limit: int, share: float) -> int:
+    left = lasting(recent, generated, done) * (1 - Fraction(share))
+    longer = (each for each in sorted(recent) if each > done and lasting(recent, generated, each) <= left)
+    return max(0, min(next(longer, limit), limit) - done)
 
 
 def peak_by_hand(own: list[int], remaining: list[int], page_size: int) -> int:
@@ -29,36 +42,74 @@ def peak_by_hand(own: list[int], remaining: list[int], page_size: int) -> int:
     )
 
 
-@given(
-    st.lists(st.integers(1, 60), max_size=30),
-    st.lists(st.tuples(st.integers(0, 70), st.integers(1, 80)), min_size=1, max_size=10),
-)
-def test_what_is_expected_is_the_mean_of_longer_outputs_within_the_limit(recent, requests):
+def expect(recent: list[int], requests: list[tuple[int, int, float]]) -> list[int]:
     lengths = OutputLengths()
     for length in recent:
         lengths.add(length)
-    generated, limits = (np.array(column, dtype=np.int64) for column in zip(*requests, strict=True))
-    expected = [expected_by_hand(recent, done, limit) for done, limit in requests]
-    assert lengths.expect(generated, limits).tolist() == expected
+    generated, limits, shares = zip(*requests, strict=True)
+    return lengths.expect(np.array(generated), np.array(limits), np.array(shares)).tolist()
+
+
+@given(
+    st.lists(st.integers(1, 20), max_size=12),
+    st.lists(
+        st.tuples(st.integers(0, 24), st.integers(1, 30), st.sampled_from([0.0123, 0.271, 0.577, 0.9191])),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_a_share_of_the_longer_outputs_ends_before_the_one_expected(recent, requests):
+    generated = [done for done, _, _ in requests]
+    by_hand = [expected_by_hand(recent, generated, *request) for request in requests]
+    assert expect(recent, requests) == by_hand
 
 
 def test_without_experience_the_limit_is_expected():
-    assert OutputLengths().expect(np.array([0, 3]), np.array([10, 10])).tolist() == [10, 7]
+    assert expect([], [(0, 10, 0.5), (3, 10, 0.5)]) == [10, 7]
+
+
+def test_beyond_the_longest_known_output_the_limit_is_expected():
+    assert expect([4, 8], [(8, 99, 0.5)]) == [91]
+
+
+def test_shares_cover_the_outputs_evenly():
+    shares = [0.1, 0.3, 0.5, 0.7, 0.9]
+    assert expect([10, 20, 30, 40, 50], [(0, 99, share) for share in shares]) == [10, 20, 30, 40, 50]
+
+
+def test_those_that_run_on_speak_against_those_that_ended_early():
+    first_to_finish = [5]
+    running = [(6, 100, 0.5)] * 9
+    assert expect(first_to_finish, [(0, 100, 0.5), *running])[0] == 100
 
 
 def test_only_the_last_outputs_count():
-    lengths = OutputLengths()
-    for length in [1000] * 5 + [2] * 1024:
-        lengths.add(length)
-    assert lengths.expect(np.array([0]), np.array([500])).tolist() == [2]
+    assert expect([1000] * 5 + [2] * 1024, [(0, 500, 0.5)]) == [2]
 
 
 def test_lengths_added_after_a_question_count_in_the_next():
     lengths = OutputLengths()
-    lengths.add(4)
-    assert lengths.expect(np.array([0]), np.array([99])).tolist() == [4]
-    lengths.add(8)
-    assert lengths.expect(np.array([0]), np.array([99])).tolist() == [6]
+    for length in (4, 8):
+        lengths.add(length)
+        remaining = lengths.expect(np.array([0]), np.array([99]), np.array([0.9]))
+        assert remaining.tolist() == [length]
+
+
+def test_one_request_is_expected_to_be_long_and_many_to_be_as_outputs_are():
+    lengths = OutputLengths()
+    for length in range(1, 1001):
+        lengths.add(length)
+    requests = [Request.of(f"r{number}", [1], 5000) for number in range(900)]
+    for number, request in enumerate(requests):
+        request.number = number
+    assert lengths.remaining(requests[:1], 0)[0] >= 999
+    of_four = lengths.remaining(requests[:4], 0)
+    assert of_four.min() >= 500
+    assert abs(lengths.remaining(requests, 0).mean() - 500) < 40
+
+
+def test_a_request_without_a_limit_is_expected_to_fill_what_there_is():
+    assert OutputLengths().remaining([Request.of("a", [1], None)], 640).tolist() == [640]
 
 
 @given(

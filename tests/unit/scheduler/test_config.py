@@ -2,7 +2,7 @@ import pytest
 
 from radixcache import RadixCacheError
 from radixcache.errors import InvalidConfig
-from scheduler import QUEUE_POLICIES, SchedulerConfig
+from scheduler import QUEUE_POLICIES, PolicyOptions, SchedulerConfig
 
 NUMBERS = ["token_budget", "prefill_chunk_tokens", "max_running", "max_empty_plans"]
 
@@ -59,3 +59,11 @@ def test_every_registered_policy_is_accepted(policy):
 def test_settings_cannot_be_changed():
     with pytest.raises(AttributeError):
         SchedulerConfig().token_budget = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("k", 0), ("k", 1.5), ("quantum", 0), ("quantum", True), ("output_weight", -1.0)]
+)
+def test_options_of_orders_are_checked_by_name(name, value):
+    with pytest.raises(InvalidConfig, match=f"{name} .*got {value}"):
+        PolicyOptions(**{name: value})

@@ -1,0 +1,69 @@
+"""`radixcache curve`: the hit rate of a workload at every capacity."""
+
+from typing import Any
+
+import click
+
+from runtime.cli.options import (
+    capacity_options,
+    cost_model_of,
+    hardware_options,
+    workload_of,
+    workload_options,
+)
+from runtime.cli.output import deliver, make_folder, output_options
+from runtime.cli.progress import bars
+from runtime.lab.capacities import study_capacities
+from runtime.report import render_study as render_page
+from runtime.report.study_curve import curve_study
+from runtime.simulation import Experiment, Setup, describe, versions
+from runtime.terminal import render_study as render_tables
+
+_KEPT = ("workload", "cost_model")
+
+
+@click.command(name="curve")
+@workload_options
+@hardware_options
+@capacity_options
+@click.option("--page-size", default=16, show_default=True, help="Tokens a page holds.")
+@click.option(
+    "--points", type=click.IntRange(min=2), default=200, show_default=True, help="Points of the curve."
+)
+@click.option(
+    "--optima",
+    type=click.IntRange(min=1),
+    default=12,
+    show_default=True,
+    help="Capacities for which the optimum is reckoned.",
+)
+@output_options("curve.json", "curve.html")
+def curve_command(**options: Any) -> None:
+    """Hit rate at every capacity, the optimum, and which capacity is enough."""
+    setup = Setup(
+        cost=cost_model_of(options), page_size=options["page_size"], capacity_tokens=options["capacity"]
+    )
+    cache = setup.cache_config()
+    workload, source = workload_of(options)
+    experiment = Experiment(workload=workload, workload_config=source, setup=setup, seed=options["seed"])
+    described = describe(experiment, cache)
+    make_folder(options)
+    with bars({"optimum": options["optima"] + 1}) as on_progress:
+        found = study_capacities(
+            workload,
+            setup,
+            config={name: described[name] for name in _KEPT}
+            | {"page_size": cache.page_size, "capacity_from": described["cache"]["capacity_from"]},
+            seed=options["seed"],
+            versions=versions(),
+            num_points=options["points"],
+            num_optima=options["optima"],
+            on_progress=on_progress,
+        )
+    document, study = found.to_json(), curve_study(found)
+    deliver(
+        options,
+        document=document,
+        tables=render_tables(study),
+        files={"curve.json": lambda: document, "curve.html": lambda: render_page(study).encode()},
+    )

@@ -1,0 +1,103 @@
+"""How long outputs will get, as far as one can know before they end."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.request import Request
+
+_WINDOW: Final = 1024
+_GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
+
+Counts = npt.NDArray[np.int64]
+
+
+class Expectation(Protocol):
+    """Says how much each request will still generate."""
+
+    def add(self, output_len: int) -> None:
+        """An output finished at this length."""
+        ...
+
+    def remaining(self, requests: Sequence[Request], most: int) -> Counts:
+        """Output tokens that each request is expected to generate yet.
+
+        Args:
+            requests: Those that run, and one that may.
+            most: Stands in for the limit of a request that has none. Unit: tokens.
+
+        Returns:
+            int64 of shape [requests], >= 0.
+        """
+        ...
+
+
+class OutputLengths:
+    """Expects of each request one of the lengths that outputs had, among those longer than what it generated.
+
+    Not their mean: were all expected to end together, the pool would have to hold all of them at their
+    longest, which never happens. Each request stands for another share of the outputs, so that together they
+    are as different as outputs are. The shortest 1 / sqrt(n) of the outputs are left out, because n requests
+    are seldom as average as many.
+
+    What the running ones have generated counts as well: an output that is not finished is longer than that.
+    Otherwise the first to finish, which are short, would speak for all. Where no longer output is known, the
+    request's own limit is expected.
+
+    Complexity:
+        `remaining` for n requests: O((n + window) log n), and O(window log window) after lengths were added.
+
+    Source:
+        Kaplan and Meier, "Nonparametric Estimation from Incomplete Observations" (1958), for lengths of which
+        only a lower bound is known.
+    """
+
+    def __init__(self) -> None:
+        self._recent: deque[int] = deque(maxlen=_WINDOW)
+        self._finished: Counts | None = None
+
+    def add(self, output_len: int) -> None:
+        """See `Expectation`. Only the last 1,024 count."""
+        self._recent.append(output_len)
+        self._finished = None
+
+    def remaining(self, requests: Sequence[Request], most: int) -> Counts:
+        """See `Expectation`."""
+        generated = np.array([len(request.output) for request in requests], dtype=np.int64)
+        limits = np.array(
+            [most if request.max_new_tokens is None else request.max_new_tokens for request in requests],
+            dtype=np.int64,
+        )
+        left_out = len(requests) ** -0.5
+        spread = np.array([request.number * _GOLDEN_RATIO for request in requests]) % 1.0
+        return self.expect(generated, limits, left_out + (1 - left_out) * spread)
+
+    def expect(self, generated: Counts, limits: Counts, shares: npt.NDArray[np.float64]) -> Counts:
+        """Tokens still to come.
+
+        Args:
+            generated: Output tokens so far, int64 of shape [n].
+            limits: Output tokens at most, int64 of shape [n].
+            shares: The share of the longer outputs that ends before the one expected, float64 in [0, 1) of
+                shape [n].
+
+        Returns:
+            int64 of shape [n], >= 0.
+        """
+        if self._finished is None:
+            self._finished = np.sort(np.fromiter(self._recent, dtype=np.int64, count=len(self._recent)))
+        finished = self._finished
+        if not len(finished):
+            to_the_limit: npt.NDArray[np.int64] = np.maximum(limits - generated, 0)
+            return to_the_limit
+        num_longer = np.arange(len(finished), 0, -1)
+        num_longer += len(generated) - np.searchsorted(np.sort(generated), finished)
+        lasting = np.concatenate(([1.0], np.cumprod(1 - 1 / num_longer)))
+        first_longer = np.searchsorted(finished, generated, side="right")
+        ended_by = np.searchsorted(-lasting, -lasting[first_longer] * (1 - shares))
+        expected = np.append(finished, np.iinfo(np.int64).max)[np.maximum(ended_by - 1, first_longer)]
+        remaining: npt.NDArray[np.int64] = np.maximum(np.minimum(expected, limits) - generated, 0)
+        return remaining

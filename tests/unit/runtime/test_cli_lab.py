@@ -1,0 +1,190 @@
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime import cli
+from runtime.result import from_json
+
+SMALL = ("--set", "num_sessions=3", "--gpu", "L4", "--model", "Qwen3-0.6B")
+COMMANDS = {
+    "simulate": (*SMALL, "--no-baseline"),
+    "curve": SMALL,
+    "plan": (*SMALL, "--pools", "0.5", "--tolerance", "1", "--ttft", "0.03"),
+    "compare": (*SMALL, "--seeds", "1", "--capacities", "50%", "--policies", "lpm", "--workers", "1"),
+}
+FILES = {
+    "simulate": ["report.html", "result.json"],
+    "curve": ["curve.html", "curve.json"],
+    "plan": ["plan.html", "plan.json"],
+    "compare": ["report.html", "result.json"],
+}
+
+
+@pytest.fixture
+def radixcache(monkeypatch, capsys, tmp_path):
+    """`radixcache` in an empty folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "140")
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["radixcache", *arguments])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_is_the_one_thing_on_stdout_and_what_the_folder_holds(radixcache, name):
+    code, stdout, stderr = radixcache(name, *COMMANDS[name], "--json", "--out", "deep/out")
+    assert (code, stderr) == (0, "")
+    assert json.loads(stdout)["schema"].startswith("radixcache.")
+    assert sorted(path.name for path in Path("deep/out").iterdir()) == FILES[name]
+    assert Path("deep/out", FILES[name][1]).read_text() == stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_without_json_there_are_tables_and_the_names_of_the_files(radixcache, name):
+    code, stdout, stderr = radixcache(name, *COMMANDS[name], "--out", "out")
+    assert (code, stderr) == (0, "")
+    assert "hit rate" in stdout.lower()
+    for file in FILES[name]:
+        assert f"wrote out/{file}" in stdout
+
+
+@pytest.mark.parametrize("name", ["curve", "plan", "compare"])
+def test_the_same_command_gives_the_same_bytes_in_any_process(name, tmp_path):
+    made = []
+    for hash_seed, folder in (("1", "first"), ("77", "elsewhere")):
+        home = tmp_path / folder
+        home.mkdir()
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "COLUMNS": "120"}
+        finished = subprocess.run(
+            [
+                *(sys.executable, "-W", "error", "-c", "from runtime.cli import main; main()"),
+                *(name, *COMMANDS[name], "--out", "out"),
+            ],
+            cwd=home,
+            env={**environment, "PYTHONPATH": str(Path(cli.__file__).parents[2])},
+            capture_output=True,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr.decode()
+        made.append([(file.name, file.read_bytes()) for file in sorted((home / "out").iterdir())])
+    assert made[0] == made[1]
+
+
+BAD = {
+    "ttft": (["plan", "--ttft", "0"], ["ttft_s", "> 0", "0.0"]),
+    "tpot": (["plan", "--tpot", "-1"], ["tpot_s", "> 0", "-1.0"]),
+    "percentile": (["plan", "--percentile", "101"], ["percentile", "[1, 100]", "101"]),
+    "tolerance": (["plan", "--tolerance", "0"], ["tolerance", "(0, 1]", "0.0"]),
+    "pools": (["plan", "--pools", "1,two"], ["--pools", "'two'"]),
+    "pool of zero": (["plan", "--pools", "0"], ["--pools", "'0'"]),
+    "pool of nan": (["plan", "--pools", "nan"], ["--pools", "'nan'"]),
+    "no pool left": (["plan", "--pools=-999"], ["-999 GiB", "no page"]),
+    "by": (["plan", "--by", "hope"], ["--by", "hope", "users"]),
+    "warm-up": (["compare", "--warmup", "1"], ["warm-up", "[0, 1)", "1.0"]),
+    "eviction": (["compare", "--evictions", "lru,lruu"], ["eviction policy 'lruu'", "did you mean lru"]),
+    "queue policy": (["compare", "--policies", "fcfz"], ["queue policy 'fcfz'", "fcfs"]),
+    "no policy": (["compare", "--policies", ","], ["policies", "at least one"]),
+    "capacity": (["compare", "--capacities", "half"], ["--capacities", "'half'"]),
+    "small capacity": (["compare", "--capacities", "15"], ["15 tokens", "page of 16"]),
+    "negative share": (["compare", "--capacities=-5%"], ["-5%", "page of 16"]),
+    "endless share": (["compare", "--capacities", "inf%"], ["'inf%'"]),
+    "capacity twice": (["compare", "--capacities", "16,17"], ["none twice", "[16, 16]"]),
+    "seeds": (["compare", "--seeds", "0"], ["seeds", "at least 1", "0"]),
+    "workers": (["compare", "--workers", "0", "--first", "2"], ["workers", "at least 1", "0"]),
+    "curve of nothing": (["curve", "--page-size", "0"], ["page_size", "0"]),
+    "points": (["curve", "--points", "1"], ["--points", "1", "x>=2"]),
+    "first": (["simulate", "--first", "0"], ["--first", "0", "x>=1"]),
+    "k": (["simulate", "--k", "0"], ["--k", "0", "x>=1"]),
+    "quantum": (["simulate", "--quantum", "-3"], ["--quantum", "-3", "x>=1"]),
+    "overtakes": (["simulate", "--max-overtakes", "0"], ["max_overtakes", "0"]),
+    "waiting": (["simulate", "--max-waiting", "0"], ["max_waiting", "0"]),
+    "chunk": (["simulate", "--chunk", "0"], ["prefill_chunk_tokens", "0"]),
+    "requests": (["simulate", "--requests", "r.txt"], [".csv", ".jsonl", "'r.txt'"]),
+    "folder of requests": (["simulate", "--requests", "no/r.csv"], ["no such folder", "'no'"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "named"), BAD.values(), ids=BAD)
+def test_a_bad_option_is_one_line_that_names_it(radixcache, arguments, named):
+    code, stdout, stderr = radixcache(*arguments)
+    assert (code, stdout) == (2, "")
+    assert stderr.startswith("radixcache: ")
+    assert stderr.count("\n") == 1
+    for part in named:
+        assert part in stderr
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_requests_are_written_one_by_one(radixcache, form):
+    code, _, _ = radixcache("simulate", *SMALL, "--first", "6", "--requests", f"r.{form}", "--out", "out")
+    assert code == 0
+    lines = Path(f"r.{form}").read_text().splitlines()
+    rows = list(csv.DictReader(lines)) if form == "csv" else [json.loads(line) for line in lines]
+    assert [row["run"] for row in rows] == ["no cache"] * 6 + ["radix cache"] * 6
+    result = from_json(Path("out/result.json").read_bytes())
+    assert [int(row["matched_tokens"]) for row in rows[6:]] == [
+        record.matched_tokens for record in result.runs[1].requests
+    ]
+    assert all(row["client"].startswith("assistant-") for row in rows)
+
+
+def test_every_setting_of_the_scheduler_arrives(radixcache):
+    arguments = ["--policy", "k-lpm", "--k", "3", "--quantum", "5000", "--chunk", "512", "--max-waiting", "9"]
+    more = ["--max-overtakes", "33", "--no-in-flight-sharing", "--no-baseline", "--json"]
+    _, stdout, _ = radixcache("simulate", *SMALL, *arguments, *more)
+    found = json.loads(stdout)["config"]["scheduler"]
+    assert found["policy_options"]["k"] == 3
+    assert found["policy_options"]["quantum"] == 5000
+    assert (found["prefill_chunk_tokens"], found["max_waiting"], found["max_overtakes"]) == (512, 9, 33)
+    assert found["share_in_flight"] is False
+
+
+def test_a_simulation_says_how_far_from_the_optimum_it_is_unless_told_not_to(radixcache):
+    _, with_bounds, _ = radixcache("simulate", *SMALL)
+    assert "hit / optimum" in with_bounds
+    _, stdout, _ = radixcache("simulate", *SMALL, "--json")
+    baseline, cached = json.loads(stdout)["runs"]
+    assert baseline["bounds"] is None
+    assert cached["bounds"]["optimum_tokens"] <= cached["bounds"]["ceiling_tokens"]
+    _, stdout, _ = radixcache("simulate", *SMALL, "--json", "--no-bounds")
+    assert json.loads(stdout)["runs"][1]["bounds"] is None
+
+
+def test_a_plan_lists_every_probe(radixcache):
+    _, stdout, _ = radixcache("plan", *COMMANDS["plan"], "--json")
+    plan = json.loads(stdout)
+    assert [pool["more_gib"] for pool in plan["pools"]] == [0.0, 0.5]
+    assert plan["config"]["workload"]["settings"] == {"num_sessions": "3"}
+    for pool in plan["pools"]:
+        assert pool["probes"]
+        assert pool["best"] is None or pool["best"] in pool["probes"]
+
+
+def test_simulations_that_fail_are_told_after_the_others(radixcache, monkeypatch):
+    from runtime.lab import comparison
+
+    def half_failed(call, jobs, **_):
+        return ["Stalled: no way on" if job.policy == "lpm" else call(job) for job in jobs]
+
+    monkeypatch.setattr(comparison, "run_all", half_failed)
+    arguments = ("--seeds", "1", "--capacities", "50%", "--policies", "fcfs,lpm", "--out", "out")
+    code, stdout, stderr = radixcache("compare", *SMALL, *arguments)
+    assert code == 2
+    assert "lru · fcfs" in stdout
+    assert "1 of 2 simulations failed" in stderr
+    assert stderr.count("\n") == 1
+    assert json.loads(Path("out/result.json").read_text())["cells"][1]["error"] == "Stalled: no way on"

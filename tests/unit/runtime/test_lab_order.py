@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from radixcache.errors import InvalidArgument
+from runtime.lab.order import first_requests, nominal_order
+from runtime.workload import GENERATORS, OutputOf, Turn, prompt_of
+from tests.unit.runtime.simulated import literal, turn, workload
+
+
+def names(load) -> list[tuple[str, int]]:
+    return [(session.session_id, number) for session, number in nominal_order(load)]
+
+
+@pytest.mark.parametrize("generator", ["chat", "agents", "tree-of-thought"])
+@pytest.mark.parametrize("count", [1, 5, 17])
+def test_the_first_requests_are_those_that_come_first(generator, count):
+    load = GENERATORS[generator](num_sessions=8).generate(0)
+    cut = first_requests(load, count)
+    assert cut.num_turns == count
+    assert [name for name, _ in names(cut)] == [name for name, _ in names(load)[:count]]
+    assert cut.notes[-1] == f"Only the first {count} of {load.num_turns:,} requests."
+
+
+def test_turns_that_stay_are_numbered_anew_where_others_lay_between():
+    late = Turn(segments=(literal(50, 2),), output_len=1, think_s=100.0)
+    answer = Turn(segments=(OutputOf(0), literal(60, 1)), output_len=1, after=(0,))
+    load = workload((0.0, [turn(0, 4, 3), late, answer]))
+    (session,) = first_requests(load, 2).sessions
+    kept = session.turns[1]
+    assert (len(session.turns), kept.after) == (2, (0,))
+    assert prompt_of(kept, {0: np.array([7, 8, 9], dtype=np.int32)}).tolist() == [7, 8, 9, 60]
+
+
+def test_a_workload_of_fewer_requests_stays_as_it_is():
+    load = workload((0.0, [turn(0, 4)]))
+    assert first_requests(load, 1) is load
+    assert first_requests(load, 99) is load
+
+
+def test_at_least_one_request_is_kept():
+    with pytest.raises(InvalidArgument, match="at least 1 request is kept, got 0"):
+        first_requests(workload((0.0, [turn(0, 4)])), 0)

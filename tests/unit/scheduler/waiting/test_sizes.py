@@ -1,0 +1,69 @@
+"""What the forest keeps, and what it does for each change, stay small however many wait."""
+
+from scheduler.waiting import HEAVIEST
+from scheduler.waiting.node import WaitNode
+from tests.property.forest_checker import walk
+from tests.unit.scheduler.waiting.grove import Grove
+
+
+def num_entries(grove: Grove) -> int:
+    nodes = list(walk(grove.forest))
+    return len(nodes) + sum(len(node.cold) for node in nodes) + len(grove.forest._at_page)
+
+
+def test_nodes_are_at_most_two_a_request():
+    grove = Grove()
+    for number in range(200):
+        grove.add(number // 100, 100 + number // 10, 1000 + number)
+    assert len(list(walk(grove.forest))) - 1 <= 2 * 200
+
+
+def test_what_left_leaves_no_entries_behind():
+    grove = Grove()
+    requests = [grove.add(100 + number) for number in range(1_000)]
+    for request in requests[1:]:
+        grove.forest.remove(request)
+    assert num_entries(grove) <= 16
+    assert grove.first() is requests[0]
+    grove.forest.remove(requests[0])
+    assert num_entries(grove) == 0
+    assert not grove.forest._roots
+
+
+def test_going_back_and_forth_leaves_no_entries_behind():
+    grove = Grove(num_pages=64)
+    requests = [grove.add(100 + number, 1) for number in range(20)]
+    for round_number in range(200):
+        name = 100 + round_number % 20
+        grove.cached(name, 1)
+        grove.cache.evict(2)
+    assert num_entries(grove) <= 16 * len(requests)
+
+
+def test_a_publication_does_no_work_for_each_request(monkeypatch):
+    grove = Grove()
+    for number in range(500):
+        grove.add(1, 2, 3, 4, 100 + number)
+    touched: list[WaitNode] = []
+    real = grove.forest._put
+    monkeypatch.setattr(grove.forest, "_put", lambda node, *rest: (touched.append(node), real(node, *rest)))
+    leader = grove.cache.open([*[1] * 2, *[2] * 2, *[3] * 2, *[4] * 2, 0])
+    for _ in range(4):
+        leader.reserve(2)
+        leader.advance(2)
+        leader.publish()
+    assert len(touched) == 4
+    leader.abort()
+    grove.cache.evict(4)
+    assert len(touched) <= 8
+
+
+def test_the_heaviest_subtree_is_known_after_every_change():
+    grove = Grove(choice=HEAVIEST)
+    light = [grove.add(1, 10)]
+    heavy = [grove.add(2, 20 + number) for number in range(3)]
+    assert grove.first() is heavy[0]
+    grove.forest.remove(heavy[0])
+    grove.forest.remove(heavy[1])
+    light.append(grove.add(1, 11))
+    assert grove.first() is light[0]
