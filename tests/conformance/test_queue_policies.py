@@ -47,7 +47,7 @@ def random_traffic(rng: random.Random, num_requests: int) -> list[Planned]:
 
 
 class Service:
-    """Random arrivals, aborts in every state, preemptions and steps that fail, in a pool that is too small."""
+    """Random arrivals, and aborts and preemptions in every state, in a pool that is too small."""
 
     def __init__(self, policy: str, step: float | None, seed: int, *, num_pages: int = 40) -> None:
         self.rng = random.Random(seed)
@@ -199,7 +199,7 @@ def test_what_other_namespaces_cache_never_shows_in_the_order(policy, step, othe
 
     def order(others: str) -> list[int]:
         service = Service(policy, step, seed=3, num_pages=4_000)
-        traffic = random_traffic(random.Random(3), 60)
+        traffic = random_traffic(random.Random(3), 25)
         service.loop.warm(ids(1000, 20))
         for number, planned in enumerate(traffic):
             for namespace in ("stranger", b"tenant", ("tenant", "adapter")):

@@ -15,7 +15,7 @@ ALL = sorted(QUEUE_POLICIES)
 
 
 def passed_before_a_cold_request(loop: Loop, num_steps: int) -> int | None:
-    """One slot; at each step comes one request with 1,000 tokens cached. How many went before the cold one."""
+    """One slot, and one request with 1,000 tokens cached at each step: how many go before the cold one."""
     prefix = ids(0, 1_000)
     loop.warm(prefix)
     cold = loop.submit("cold", ids(10_000, 1_001), 1)
@@ -83,7 +83,7 @@ def test_f02_in_order_of_arrival_the_groups_drive_each_other_out():
 
 
 def waits_of(num_small: int, policy: str = "fcfs") -> tuple[Request, list[Request], Loop]:
-    """A pool with room for small ones only; then a head that needs nearly all of it, and small ones behind it."""
+    """A pool with room for small ones only, a head that needs nearly all of it, and small ones behind it."""
     loop = Loop(40, 4, policy=policy)
     for number in range(4):
         loop.submit(f"run{number}", ids(100 * number, 8), 10 + 5 * number)
@@ -141,7 +141,7 @@ def test_f12_ten_at_once_cost_one_prefill_and_the_nine_wait_little_longer(policy
 
 
 def hits_of_the_high_class(eviction: str, hint: int) -> float:
-    """Two classes under pressure: few important users with a prefix, many others with prompts of their own."""
+    """Two classes under pressure: a few users with a prefix, many others with prompts of their own."""
     rng = random.Random(1)
     loop = Loop(60, 4, eviction=eviction, max_running=2)
     prefix, high = ids(0, 80), []
