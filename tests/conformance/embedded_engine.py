@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from radixcache import Namespace, PrefixCache
 from radixcache.conformance import ToyModel
-from scheduler import PreemptReason, Request, RequestState, Scheduler, SchedulerConfig, StepPlan
-from scheduler.draft import Draft
+from scheduler import Request, RequestState, Scheduler, SchedulerConfig, StepPlan
 
 
 class EmbeddedEngine:
@@ -44,7 +43,7 @@ class EmbeddedEngine:
     def preempt(self, request_id: str) -> None:
         request = self._requests[request_id]
         if request.state is RequestState.RUNNING:
-            self._scheduler._preempt(request, PreemptReason.OUT_OF_PAGES, Draft(0))
+            self._scheduler.preempt(request_id)
 
     def outputs(self) -> Mapping[str, Sequence[int]]:
         finished = RequestState.FINISHED
