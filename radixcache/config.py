@@ -7,6 +7,8 @@ from radixcache.errors import InvalidConfig
 from radixcache.eviction import EVICTION_POLICIES, EvictionPolicy, PolicyFactory
 from radixcache.tokens import MAX_TOKEN
 
+_SLOT_END = 2**63
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheConfig:
@@ -44,6 +46,11 @@ class CacheConfig:
             raise InvalidConfig(
                 f"page ids go up to {MAX_TOKEN}, but {self.num_pages} pages from {self.first_page} on end at "
                 f"{self.first_page + self.num_pages - 1}"
+            )
+        if (self.first_page + self.num_pages) * self.page_size > _SLOT_END:
+            raise InvalidConfig(
+                f"slots go up to 2**63 - 1, but {self.num_pages} pages of {self.page_size} tokens from page "
+                f"{self.first_page} on need more"
             )
         if not isinstance(self.eviction, str):
             if not callable(self.eviction):

@@ -162,9 +162,9 @@ class CacheState:
             observer.published(node.root.namespace, parent_page, run, Tokens.trusted(tokens), depth)
 
     def _tell_evicted(self, victims: list[Victim]) -> None:
-        for root, anchor, depth, pages, _ in victims:
-            surviving = anchor if isinstance(anchor, int) else None
-            for observer in self.observers:
+        for observer in self.observers:  # the event log comes first, and is told everything
+            for root, anchor, depth, pages, _ in victims:
+                surviving = anchor if isinstance(anchor, int) else None
                 observer.evicted(root.namespace, np.frombuffer(pages, dtype="<i4"), surviving, depth)
 
     def tell_cleared(self, namespace: Namespace, *, everything: bool) -> None:

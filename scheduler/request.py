@@ -10,6 +10,8 @@ from radixcache.namespace import namespace_key
 from radixcache.tokens import TokenSource
 from scheduler.errors import InvalidRequest, RequestStateError
 
+_MAX_PRIORITY: Final = 2**31 - 1
+
 
 class RequestState(StrEnum):
     """Where a request is in its life."""
@@ -124,11 +126,21 @@ class Request:
     """Running requests that had ended when it was preempted last."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.prompt, Tokens):
+            self.prompt = Tokens(self.prompt)
+        if not isinstance(self.client, str | None):
+            raise InvalidRequest(
+                f"request {self.request_id!r}: client is a string or None, got {self.client!r}"
+            )
         self.prompt_len = len(self.prompt)
         if not self.prompt_len:
             raise InvalidRequest(f"request {self.request_id!r}: a prompt has at least one token, got none")
         self.priority = as_integer("priority", self.priority)
         self._require_at_least("priority", self.priority, 0)
+        if self.priority > _MAX_PRIORITY:
+            raise InvalidRequest(
+                f"request {self.request_id!r}: priority is at most {_MAX_PRIORITY}, got {self.priority}"
+            )
         if self.max_new_tokens is not None:
             self.max_new_tokens = as_integer("max_new_tokens", self.max_new_tokens)
             self._require_at_least("max_new_tokens", self.max_new_tokens, 1)

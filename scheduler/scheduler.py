@@ -236,10 +236,10 @@ class Scheduler:
         while True:
             try:
                 request.sequence.reserve(extend_len)
-            except OutOfPages as error:
+            except OutOfPages:
                 victim = choose_victim(self._running.values())
                 if victim is None:
-                    self._outgrown(request, error, draft, now)
+                    self._outgrown(request, draft, now)
                     return False
                 self._preempt(victim, PreemptReason.OUT_OF_PAGES, draft)
                 if victim is request:
@@ -247,9 +247,10 @@ class Scheduler:
             else:
                 return True
 
-    def _outgrown(self, request: Request, error: OutOfPages, draft: Draft, now: float) -> None:
+    def _outgrown(self, request: Request, draft: Draft, now: float) -> None:
         request.error = PoolOutgrown(
-            f"request {request.request_id!r} has {request.num_known} tokens and no page is left: {error}"
+            f"request {request.request_id!r} has {request.num_known} tokens, the pool holds at most "
+            f"{self.max_tokens}; pages: {self._cache.pages}"
         )
         self._end(request, RequestState.FAILED, now)
         draft.drop(request)
@@ -278,6 +279,9 @@ class Scheduler:
             request = self._line.candidate(now, len(self._running), self._num_ended)
             if request is None:
                 return
+            if request.num_known > self.max_tokens:
+                self._outgrown(request, draft, now)
+                continue
             if not self._try_admit(request, draft, now):
                 self._line.refuse()
                 return
@@ -297,19 +301,23 @@ class Scheduler:
         page_size = cache.config.page_size
         request.own_from = sequence.matched_len
         extend_len = min(sequence.num_tokens - sequence.computed_len, draft.budget, self.config.chunk_tokens)
-        if self._running and not fits(
-            list(self._running.values()),
-            request,
-            available=cache.pages.available,
-            num_pages=cache.config.num_pages,
-            page_size=page_size,
-            lengths=self._lengths,
-        ):
-            sequence.abort()
-            return False
         try:
-            sequence.reserve(extend_len)
+            fitting = not self._running or fits(
+                list(self._running.values()),
+                request,
+                available=cache.pages.available,
+                num_pages=cache.config.num_pages,
+                page_size=page_size,
+                lengths=self._lengths,
+            )
+            if fitting:
+                sequence.reserve(extend_len)
         except OutOfPages:
+            fitting = False
+        except BaseException:
+            sequence.abort()  # an observer or a policy raised: nobody else would end it
+            raise
+        if not fitting:
             sequence.abort()
             return False
         self._line.admit(request, len(request.prompt) - sequence.computed_len)

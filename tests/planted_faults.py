@@ -239,8 +239,8 @@ FAULTS = (
     Fault(
         "parents are reported gone before their children",
         "state.py",
-        "        for root, anchor, depth, pages, _ in victims:\n            surviving",
-        "        for root, anchor, depth, pages, _ in reversed(victims):\n            surviving",
+        "            for root, anchor, depth, pages, _ in victims:\n                surviving",
+        "            for root, anchor, depth, pages, _ in reversed(victims):\n                surviving",
     ),
     Fault(
         "an index applies what comes after a gap",
