@@ -249,8 +249,8 @@ class Scheduler:
 
     def _outgrown(self, request: Request, draft: Draft, now: float) -> None:
         request.error = PoolOutgrown(
-            f"request {request.request_id!r} has {request.num_known} tokens, the pool holds at most "
-            f"{self.max_tokens}; pages: {self._cache.pages}"
+            f"request {request.request_id!r} has {request.num_known} tokens and no page is left: the pool "
+            f"holds at most {self.max_tokens}; pages: {self._cache.pages}"
         )
         self._end(request, RequestState.FAILED, now)
         draft.drop(request)

@@ -3,17 +3,17 @@
 from radixcache import PrefixCache
 from scheduler.policies.base import ForestPolicy, PolicyOptions
 from scheduler.request import Request
+from scheduler.waiting.columns import Column, RequestColumns
 from scheduler.waiting.node import WaitNode
-from scheduler.waiting.points import PointColumns
 
 
 class HRRN(ForestPolicy):
-    """The request with the highest (time waited + 1) / (tokens to compute), among the oldest of each point.
+    """The request with the highest (time waited + 1) / (tokens to compute).
 
     Short work and much of it cached comes soon, and waiting raises everybody's ratio without bound.
 
     Complexity:
-        `head`: O(points) in NumPy, some 20 µs for 10,000.
+        `head`: as `RequestColumns.best`.
 
     Source:
         Brinch Hansen, "Highest Response Ratio Next" (1971), over uncached tokens.
@@ -21,15 +21,31 @@ class HRRN(ForestPolicy):
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._page_size = cache.config.page_size
-        self._points = PointColumns(self._describe)
-        super().__init__(cache, self._points)
+        self._columns = RequestColumns(self._is_held)
+        super().__init__(cache, self._columns)
 
-    def _describe(self, node: WaitNode) -> tuple[float, float]:
-        request = self.forest.request_at(node)
-        assert request.submitted_at is not None
-        return request.submitted_at, len(request.prompt) - node.match * self._page_size
+    def _is_held(self, node: WaitNode) -> bool:
+        return self.forest.is_held(node)
+
+    def add(self, request: Request) -> None:
+        """See `QueuePolicy`."""
+        super().add(request)
+        self._columns.add(request, self.forest.node_of(request))
+
+    def remove(self, request: Request) -> None:
+        """See `QueuePolicy`."""
+        self._columns.remove(request)
+        super().remove(request)
+
+    def admitted(self, request: Request, extend_len: int) -> None:
+        """See `QueuePolicy`."""
+        self._columns.remove(request)
+        super().admitted(request, extend_len)
 
     def head(self, now: float) -> Request | None:
         """See `QueuePolicy`."""
-        point = self._points.argmax(lambda since, uncached: (now - since + 1.0) / uncached)
-        return None if point is None else self.forest.request_at(point)
+
+        def ratio(since: Column, lengths: Column, matches: Column) -> Column:
+            return (now - since + 1.0) / (lengths - matches * self._page_size)
+
+        return self._columns.best(ratio)

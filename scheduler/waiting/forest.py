@@ -90,6 +90,10 @@ class WaitingForest:
             node = node.parent
         return node.match
 
+    def node_of(self, request: Request) -> WaitNode:
+        """Where a waiting request's prompt ends; the same as long as it waits."""
+        return self._node_of[request.number]
+
     def request_at(self, node: WaitNode) -> Request:
         """The best request of a point."""
         return self._node_of[node.best].requests[node.best]
@@ -161,7 +165,7 @@ class WaitingForest:
         while node.parent is not None and not node.requests and not node.children:
             parent = node.parent
             self._put(node, 0, None)
-            self._points.discard(node)
+            self._points.forget(node)
             del parent.children[node.edge[: self._page_bytes]]
             node.parent = None
             self._trim(parent)
@@ -178,7 +182,7 @@ class WaitingForest:
         assert parent is not None
         cached, page = upper.cached, upper.page
         self._put(upper, 0, None)
-        self._points.discard(upper)
+        self._points.forget(upper)
         upper.parent = None
         node.parent = parent
         parent.children[upper.edge[: self._page_bytes]] = node
@@ -194,7 +198,7 @@ class WaitingForest:
     def _drop_root_if_empty(self, root: WaitRoot) -> None:
         if root.requests or root.children:
             return
-        self._points.discard(root)
+        self._points.forget(root)
         del self._roots[root.group, root.key]
         if root.key is not None:
             roots = self._at_key[root.key]
@@ -303,7 +307,7 @@ class WaitingForest:
             elif (child := node.children.get(next_page)) is not None:
                 self._refresh(child)
 
-    def _is_held(self, node: WaitNode) -> bool:
+    def is_held(self, node: WaitNode) -> bool:
         """Whether the page that the prompts below a cold or half cached run need next is in flight."""
         if not self._in_flight or node.is_full:
             return False
@@ -327,7 +331,7 @@ class WaitingForest:
         while at is not None:
             top = self._cold_top(at)
             at.best = self._choice.best(at, None if top is None else top[2])
-            offered = at.best != NOBODY and not self._is_held(at)
+            offered = at.best != NOBODY and not self.is_held(at)
             if offered and not at.is_cold:
                 self._points.put(at)
             else:
@@ -355,7 +359,7 @@ class WaitingForest:
             and child.is_cold
             and child.rank == rank
             and child.best != NOBODY
-            and not self._is_held(child)
+            and not self.is_held(child)
         )
 
     def _trim(self, node: WaitNode) -> None:
@@ -364,7 +368,7 @@ class WaitingForest:
             node.cold = [
                 (child.rank, child.uid, child)
                 for child in node.children.values()
-                if child.is_cold and child.best != NOBODY and not self._is_held(child)
+                if child.is_cold and child.best != NOBODY and not self.is_held(child)
             ]
             heapq.heapify(node.cold)
 

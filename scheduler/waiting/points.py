@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 from sortedcontainers import SortedList
 
 from scheduler.waiting.node import Rank, WaitNode
@@ -19,6 +17,10 @@ class Points(Protocol):
 
     def discard(self, node: WaitNode) -> None:
         """A node is no point, or has nobody to offer."""
+        ...
+
+    def forget(self, node: WaitNode) -> None:
+        """A node leaves the tree."""
         ...
 
 
@@ -64,6 +66,8 @@ class SortedPoints:
         if entry is not None:
             self._order.remove(entry)
 
+    forget = discard
+
     def first(self) -> WaitNode | None:
         """The point whose key is smallest."""
         return self._order[0][2] if self._order else None
@@ -93,6 +97,8 @@ class GroupedPoints:
             if not points:
                 del self.groups[node.root.group]
 
+    forget = discard
+
 
 class PairedPoints:
     """Points in two orders at once."""
@@ -110,46 +116,7 @@ class PairedPoints:
         for points in self._both:
             points.discard(node)
 
-
-class PointColumns:
-    """Points as columns, for orders whose keys change with time.
-
-    Complexity:
-        O(1) amortised for each change; `argmax` O(points) in NumPy.
-    """
-
-    def __init__(self, describe: Callable[[WaitNode], tuple[float, float]]) -> None:
-        self._describe = describe
-        self._row_of: dict[WaitNode, int] = {}
-        self._nodes: list[WaitNode] = []
-        self._values: npt.NDArray[np.float64] = np.empty((2, 64))
-
-    def put(self, node: WaitNode) -> None:
+    def forget(self, node: WaitNode) -> None:
         """See `Points`."""
-        row = self._row_of.get(node)
-        if row is None:
-            row = self._row_of[node] = len(self._nodes)
-            self._nodes.append(node)
-            if row == self._values.shape[1]:
-                self._values = np.concatenate((self._values, np.empty_like(self._values)), axis=1)
-        self._values[:, row] = self._describe(node)
-
-    def discard(self, node: WaitNode) -> None:
-        """See `Points`. The last row takes the place of the one that goes."""
-        row = self._row_of.pop(node, None)
-        if row is None:
-            return
-        last = self._nodes.pop()
-        if last is not node:
-            self._nodes[row] = last
-            self._row_of[last] = row
-            self._values[:, row] = self._values[:, len(self._nodes)]
-
-    def argmax(
-        self, score: Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], npt.NDArray[np.float64]]
-    ) -> WaitNode | None:
-        """The point with the highest score of its two values; the one with the older request among equals."""
-        if not self._nodes:
-            return None
-        scores = score(*self._values[:, : len(self._nodes)])
-        return min((self._nodes[row] for row in np.flatnonzero(scores == scores.max())), key=by_number)
+        for points in self._both:
+            points.forget(node)

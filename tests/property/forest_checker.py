@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-
 from radixcache import PrefixCache, Tokens
 from scheduler.policies.base import ForestPolicy
 from scheduler.waiting import WaitingForest
+from scheduler.waiting.columns import RequestColumns
 from scheduler.waiting.node import NOBODY, WaitNode
-from scheduler.waiting.points import GroupedPoints, PairedPoints, PointColumns, Points, SortedPoints
+from scheduler.waiting.points import GroupedPoints, PairedPoints, Points, SortedPoints
 
 MOST_ENTRIES_A_REQUEST = 24
 
@@ -29,7 +28,10 @@ def check_forest(policy: ForestPolicy, cache: PrefixCache) -> None:
     offered = {
         node for node in nodes if not node.is_cold and node.best != NOBODY and not is_held(forest, node)
     }
-    check_points(forest._points, offered)
+    if isinstance(forest._points, RequestColumns):
+        check_columns(forest._points, forest, nodes)
+    else:
+        check_points(forest._points, offered)
     check_sizes(forest, nodes)
 
 
@@ -141,16 +143,27 @@ def check_points(points: Points, offered: set[WaitNode]) -> None:
         assert set(points.groups) == groups
         for group in groups:
             check_points(points.groups[group], {node for node in offered if node.root.group == group})
-    elif isinstance(points, SortedPoints):
+    else:
+        assert isinstance(points, SortedPoints)
         assert set(points._entries) == offered
         entries = [(points._key(node), node.uid, node) for node in offered]
         assert sorted(entries) == list(points._order)
-    else:
-        assert isinstance(points, PointColumns)
-        assert set(points._row_of) == set(points._nodes) == offered
-        for row, node in enumerate(points._nodes):
-            assert points._row_of[node] == row
-            assert np.array_equal(points._values[:, row], points._describe(node))
+
+
+def check_columns(columns: RequestColumns, forest: WaitingForest, nodes: list[WaitNode]) -> None:
+    """Each node has a row that says how it stands, each request one that says where it ends."""
+    assert set(columns._row_of_node) == set(nodes)
+    rows = list(columns._row_of_node.values())
+    assert sorted(rows + columns._free) == list(range(len(rows) + len(columns._free)))
+    for node, row in columns._row_of_node.items():
+        parent = row if node.parent is None else columns._row_of_node[node.parent]
+        match = -1 if node.is_cold else node.match
+        assert columns._nodes[:2, row].tolist() == [parent, match]
+        is_next_above = node.parent is None or not node.parent.is_cold
+        assert bool(columns._nodes[2, row]) == is_held(forest, node) or not is_next_above
+    assert {request.number: row for row, request in enumerate(columns._requests)} == columns._row_of
+    for number, row in columns._row_of.items():
+        assert columns._ends[row] == columns._row_of_node[forest._node_of[number]]
 
 
 def check_sizes(forest: WaitingForest, nodes: list[WaitNode]) -> None:

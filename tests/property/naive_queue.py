@@ -88,16 +88,11 @@ def first_lpm(waiters: list[Waiter]) -> Request | None:
 
 
 def first_hrrn(waiters: list[Waiter], now: float) -> Request | None:
-    oldest: dict[Hashable, Waiter] = {}
-    for waiter in waiters:
-        if not waiter.is_held:
-            oldest.setdefault((waiter.root, waiter.prefix), waiter)
-
     def rank(waiter: Waiter) -> tuple[float, int]:
         assert waiter.request.submitted_at is not None
         return -(now - waiter.request.submitted_at + 1.0) / waiter.uncached, waiter.number
 
-    best = min(oldest.values(), key=rank, default=None)
+    best = min((waiter for waiter in waiters if not waiter.is_held), key=rank, default=None)
     return None if best is None else best.request
 
 

@@ -136,6 +136,20 @@ def test_nobody_saves_for_later_and_debts_fall_with_every_round():
         assert fair._deficit("a") == left + 10 * (number > 0)
 
 
+def test_who_comes_back_has_saved_nothing():
+    fair = Fair(Loop().cache, PolicyOptions(quantum=10))
+    requests = [Request.of(f"r{n}", [n], 1, client="a" if n in (0, 5) else "b") for n in range(6)]
+    for number, request in enumerate(requests):
+        request.number = number
+    for request in requests[:5]:
+        fair.add(request)
+        assert fair.head(0) is request
+        fair.admitted(request, 10 if request.client == "b" else 1)
+    assert fair._deficit("a") > 30
+    fair.add(requests[5])
+    assert fair._deficit("a") == 0
+
+
 def test_clients_that_neither_wait_nor_owe_are_forgotten():
     loop = Loop(200, 4, policy="fair", max_running=4)
     for number in range(500):

@@ -8,11 +8,11 @@ from tests.unit.scheduler.loop import Loop, ids
 
 
 def queue_of(*lengths_and_times: tuple[int, float]) -> tuple[HRRN, list[Request]]:
-    """Requests in namespaces of their own, so that each is looked at by itself."""
+    """Cold requests with a length and a time of submission."""
     queue = HRRN(PrefixCache(CacheConfig(num_pages=64, page_size=4)), PolicyOptions())
     requests = []
     for number, (length, time) in enumerate(lengths_and_times):
-        request = Request.of(f"r{number}", ids(0, length), 1, namespace=f"n{number}")
+        request = Request.of(f"r{number}", ids(1_000 * (number % 3), length), 1)
         request.number, request.submitted_at = number, time
         queue.add(request)
         requests.append(request)
@@ -30,19 +30,49 @@ def test_of_equals_the_older_goes_first():
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20)), min_size=2, max_size=6), st.integers(20, 60)
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20)), min_size=1, max_size=6), st.integers(20, 60)
 )
-def test_a_request_that_leads_those_who_came_later_or_with_it_goes_on_leading(requests, now):
+def test_the_highest_ratio_goes_first_and_waiting_raises_every_ratio(requests, now):
     times = sorted(time for _, time in requests)
-    queue, made = queue_of(
-        *((length, float(time)) for (length, _), time in zip(requests, times, strict=True))
-    )
-    first = queue.head(float(now))
-    shortest = min(made, key=lambda request: (len(request.prompt), request.number))
-    later = queue.head(1e12)
-    assert later is shortest or len(later.prompt) == len(shortest.prompt)
-    ratio = {each: (now - each.submitted_at + 1) / len(each.prompt) for each in made}
-    assert ratio[first] == max(ratio.values())
+    lengths = [length for length, _ in requests]
+    queue, made = queue_of(*((length, float(time)) for length, time in zip(lengths, times, strict=True)))
+
+    def ratio(request: Request, at: float) -> float:
+        return (at - request.submitted_at + 1) / len(request.prompt)
+
+    assert queue.head(float(now)) is max(made, key=lambda each: (ratio(each, now), -each.number))
+    assert all(ratio(each, now + 1) > ratio(each, now) for each in made)
+
+
+def test_rows_of_nodes_and_requests_that_left_are_used_again():
+    queue, requests = queue_of(*((3 + number % 50, 0.0) for number in range(300)))
+    for request in requests:
+        queue.remove(request)
+    assert queue.head(1.0) is None
+    assert not queue._columns._row_of_node
+    size = queue._columns._nodes.shape[1]
+    for number in range(300, 600):
+        request = Request.of(f"r{number}", ids(0, 3 + number % 50), 1)
+        request.number, request.submitted_at = number, 0.0
+        queue.add(request)
+    assert queue._columns._nodes.shape[1] == size
+    assert queue.head(1.0).number == 300
+
+
+def test_what_was_evicted_before_two_nodes_became_one_is_not_forgotten():
+    loop = Loop(64, 2)
+    queue = HRRN(loop.cache, PolicyOptions())
+    loop.warm([1, 1, 2, 2])
+    prompts = {"long": [1, 1, 2, 2, 3, 3, 0], "beside": [1, 1, 2, 2, 4, 4, 0], "short": [9, 9, 9, 9, 0]}
+    requests = {}
+    for number, (name, prompt) in enumerate(prompts.items()):
+        request = requests[name] = Request.of(name, prompt, 1)
+        request.number, request.submitted_at = number, 0.0
+        queue.add(request)
+    assert queue.head(1.0) is requests["long"]
+    loop.cache.evict(2)
+    queue.remove(requests["beside"])
+    assert queue.head(1.0) is requests["short"]
 
 
 def test_only_what_is_not_cached_counts():
