@@ -62,7 +62,10 @@ class RequestColumns:
         row = self._row_of_node.pop(node, None)
         if row is None:
             return
-        self._free.append(row)
+        if self._row_of_node:
+            self._free.append(row)
+        else:
+            self._free.clear()
         if node in self._changed:
             self._changed.remove(node)
             self._changed.update(node.children.values())
