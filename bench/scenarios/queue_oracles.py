@@ -80,17 +80,14 @@ class QueueOracle:
         return first
 
     def _highest_ratio(self, waiting: list[Request], now: float) -> Request:
-        """Among the oldest of those who leave the cache at the same page."""
-        oldest: dict[bytes, Request] = {}
-        for request in waiting:
-            oldest.setdefault(self._cache.peek(request.prompt).pages[-1:].tobytes(), request)
+        """The highest time waited for each token to compute, the oldest among equals."""
 
         def ratio(request: Request) -> tuple[float, int]:
             assert request.submitted_at is not None
             uncached = request.prompt_len - self._matched(request)
             return (now - request.submitted_at + 1.0) / uncached, -request.number
 
-        return max(oldest.values(), key=ratio)
+        return max(waiting, key=ratio)
 
     def _due(self, found: Request) -> Request | None:
         """The oldest that must not be overtaken once more, of those among whom overtaking counts."""
