@@ -6,11 +6,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from radixcache import Tokens
-from radixcache.tokens import TOKEN_BYTES
 from runtime.cost import CostModel, StepLoad
 from runtime.errors import WorkloadError
 from runtime.workload import FRESH_TOKEN_BASE
-from scheduler import Row, StepPlan
+from scheduler import Request, StepPlan
+from scheduler.plan import Decodes
 
 _TOKEN_END = 2**31
 
@@ -41,8 +41,8 @@ class Executor(Protocol):
 class CostModelExecutor:
     """Simulates a step: reckons its time and makes up its output.
 
-    Generated tokens are counted up from `FRESH_TOKEN_BASE`: they occupy the cache, and are found again only
-    by prompts that contain them.
+    Each request gets generated tokens of its own, counted up from `FRESH_TOKEN_BASE`: they occupy the cache,
+    and are found again only by prompts that contain them.
 
     Args:
         cost_model: What a step costs.
@@ -51,18 +51,22 @@ class CostModelExecutor:
     def __init__(self, cost_model: CostModel) -> None:
         self._cost = cost_model
         self._next_token = FRESH_TOKEN_BASE
+        self._first_tokens: dict[str, int] = {}
 
     def execute(self, plan: StepPlan) -> StepOutput:
         """See `Executor`. Coalesced decode steps take exactly as long as single ones. O(rows)."""
-        load = _load(plan.rows)
-        num_steps = max((row.max_tokens for row in plan.rows), default=0)
-        cost = self._cost
+        load, num_steps, cost = _load(plan), plan.num_steps, self._cost
         elapsed_ps = cost.decode_run_ps(load, num_steps) if num_steps > 1 else cost.step_ps(load)
-        return StepOutput(self._fresh(plan.rows, num_steps), elapsed_ps)
+        tokens = {}
+        for row in plan.rows:
+            if row.max_tokens:
+                start = len(row.request.output)
+                tokens[row.request.request_id] = self.tokens(row.request, start, start + row.max_tokens)
+        return StepOutput(tokens, elapsed_ps)
 
-    def steps_until(self, rows: Sequence[Row], time_left_ps: int) -> int:
-        """Decode steps of `rows` until `time_left_ps` have passed, at least 1. O(rows + log steps)."""
-        load = _load(rows)
+    def steps_until(self, decodes: Decodes, time_left_ps: int) -> int:
+        """Decode steps until `time_left_ps` have passed, at least 1. O(log steps)."""
+        load = StepLoad.of_decodes(decodes.num_rows, decodes.context)
         high = 1
         while self._cost.decode_run_ps(load, high) < time_left_ps:
             high *= 2
@@ -75,20 +79,25 @@ class CostModelExecutor:
                 high = middle
         return high
 
-    def _fresh(self, rows: Sequence[Row], num_steps: int) -> dict[str, Tokens]:
-        """New tokens, dealt out row by row for each step in turn: as if the steps were single ones."""
-        generating = [row for row in rows if row.max_tokens]
-        width, first = len(generating), self._next_token
-        self._next_token += width * num_steps
-        if self._next_token > _TOKEN_END:
-            raise WorkloadError(f"more than {_TOKEN_END - FRESH_TOKEN_BASE} tokens were generated")
-        dealt = np.arange(first, self._next_token, dtype="<i4").reshape(num_steps, width).T.tobytes()
-        size = num_steps * TOKEN_BYTES
-        return {
-            row.request.request_id: Tokens.trusted(dealt[place * size : (place + 1) * size])
-            for place, row in enumerate(generating)
-        }
+    def tokens(self, request: Request, start: int, stop: int) -> Tokens:
+        """What a request generates at output positions [start, stop), an `OutputSource`.
+
+        Raises:
+            WorkloadError: All outputs together are longer than there are token ids.
+        """
+        first = self._first_tokens.get(request.request_id)
+        if first is None:
+            if request.max_new_tokens is None:
+                raise WorkloadError(f"request {request.request_id!r} has no output length to make up")
+            first, self._next_token = self._next_token, self._next_token + request.max_new_tokens
+            if self._next_token > _TOKEN_END:
+                raise WorkloadError(f"more than {_TOKEN_END - FRESH_TOKEN_BASE} tokens were generated")
+            self._first_tokens[request.request_id] = first
+        if stop == request.max_new_tokens:
+            del self._first_tokens[request.request_id]
+        return Tokens.trusted(np.arange(first + start, first + stop, dtype="<i4").tobytes())
 
 
-def _load(rows: Sequence[Row]) -> StepLoad:
-    return StepLoad.of((row.start, row.extend_len, row.max_tokens > 0) for row in rows)
+def _load(plan: StepPlan) -> StepLoad:
+    decodes = StepLoad.of_decodes(plan.decodes.num_rows, plan.decodes.context)
+    return decodes + StepLoad.of((row.start, row.extend_len, row.max_tokens > 0) for row in plan.rows)

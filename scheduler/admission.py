@@ -1,12 +1,13 @@
 """Whether one more request fits, with room for everybody to grow."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
+from radixcache import OutOfPages, PrefixCache, Sequence
 from scheduler.expectation import Expectation
-from scheduler.request import Request
+from scheduler.footprints import Footprints
+from scheduler.request import Request, RequestState
+from scheduler.running import Running
 
 
 def peak_pages(own_pages: npt.NDArray[np.int64], remaining: npt.NDArray[np.int64], page_size: int) -> int:
@@ -35,40 +36,81 @@ def peak_pages(own_pages: npt.NDArray[np.int64], remaining: npt.NDArray[np.int64
     return int((np.cumsum(own_pages[longest_first]) + counts * growth).max())
 
 
-def own_pages(request: Request, page_size: int) -> int:
-    """Pages for the known tokens of a request behind what it matched when it was admitted."""
-    return -(-request.num_known // page_size) - request.own_from // page_size
-
-
 def fits(
-    running: Sequence[Request],
-    candidate: Request,
-    *,
-    available: int,
-    num_pages: int,
-    page_size: int,
-    lengths: Expectation,
+    everybody: Footprints, *, available: int, num_pages: int, page_size: int, lengths: Expectation
 ) -> bool:
-    """Whether `candidate` can run beside `running` without anybody running out of pages, as expected.
+    """Whether all can run side by side without anybody running out of pages, as expected.
 
     Args:
-        running: Requests that run.
-        candidate: One that has matched and holds no page of its own yet.
-        available: Free and evictable pages, after the candidate's match was locked.
+        everybody: Requests that run, and one that has matched and holds no page of its own yet.
+        available: Free and evictable pages, after that match was locked.
         num_pages: Pages in the pool; stands in for an output limit where a request has none.
         page_size: Tokens a page holds.
         lengths: What is expected of outputs.
     """
-    everybody = [*running, candidate]
-    own = np.array([own_pages(request, page_size) for request in everybody], dtype=np.int64)
-    held = sum(_held_pages(request, page_size) for request in running)
     last_token_has_no_kv = 1
     remaining = lengths.remaining(everybody, num_pages * page_size)
     growth = np.maximum(remaining - last_token_has_no_kv, 0)
-    return peak_pages(own, growth, page_size) <= available + held
+    peak = peak_pages(everybody.own_pages(page_size), growth, page_size)
+    return peak <= available + everybody.held_pages(page_size)
 
 
-def _held_pages(request: Request, page_size: int) -> int:
-    """Pages a running request holds now behind what it matched."""
-    assert request.sequence is not None
-    return (request.sequence.reserved_len - request.own_from) // page_size
+class Admission:
+    """Opens sequences for requests that fit, and leaves everything as it was for others.
+
+    Args:
+        cache: Finds prefixes and hands out pages.
+        lengths: What is expected of outputs.
+    """
+
+    def __init__(self, cache: PrefixCache, lengths: Expectation) -> None:
+        self._cache = cache
+        self._lengths = lengths
+
+    def open(self, request: Request, running: Running, most_tokens: int) -> tuple[Sequence, int] | None:
+        """Open and reserve, or change nothing.
+
+        Args:
+            request: A request that waits.
+            running: Those beside which it has to fit; the first always does.
+            most_tokens: Tokens that may be computed in its first step.
+
+        Returns:
+            Its sequence and the tokens to compute of it in the step; `None` where it does not fit.
+        """
+        cache = self._cache
+        sequence = cache.open(
+            request.known_tokens(),
+            request.namespace,
+            read=request.read,
+            write=request.write,
+            resumed=request.state is RequestState.PREEMPTED,
+            priority=request.priority,
+            retain=request.retain,
+        )
+        request.own_from = sequence.matched_len
+        extend_len = min(sequence.num_tokens - sequence.computed_len, most_tokens)
+        try:
+            fitting = not len(running) or self._fits(request, running)
+            if fitting:
+                sequence.reserve(extend_len)
+        except OutOfPages:
+            fitting = False
+        except BaseException:
+            sequence.abort()  # an observer or a policy raised: nobody else would end it
+            raise
+        if not fitting:
+            sequence.abort()
+            return None
+        num_copied = sequence.computed_len - sequence.matched_len
+        return sequence, max(0, extend_len - num_copied)
+
+    def _fits(self, request: Request, running: Running) -> bool:
+        cache = self._cache
+        return fits(
+            running.footprints() + Footprints.of([request]),
+            available=cache.pages.available,
+            num_pages=cache.config.num_pages,
+            page_size=cache.config.page_size,
+            lengths=self._lengths,
+        )

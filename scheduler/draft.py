@@ -1,7 +1,7 @@
 """A plan while it is being made: rows come, and go again when their request has to give way."""
 
 from radixcache import PageCopy
-from scheduler.plan import Row, StepPlan
+from scheduler.plan import Decodes, Row, StepPlan
 from scheduler.request import Request
 
 
@@ -11,6 +11,7 @@ class Draft:
     Attributes:
         budget: Tokens that may still be planned.
         rows: Rows by request number.
+        decodes: What is computed besides the rows.
         preempted: Requests thrown back so far.
         failed: Requests that ended so far.
     """
@@ -18,6 +19,7 @@ class Draft:
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.rows: dict[int, Row] = {}
+        self.decodes = Decodes()
         self.preempted: list[Request] = []
         self.failed: list[Request] = []
 
@@ -48,5 +50,10 @@ class Draft:
             assert row.request.sequence is not None
             copies += row.request.sequence.take_copies()
         return StepPlan(
-            number, tuple(self.rows.values()), tuple(copies), tuple(self.preempted), tuple(self.failed)
+            number,
+            tuple(self.rows.values()),
+            tuple(copies),
+            tuple(self.preempted),
+            tuple(self.failed),
+            self.decodes,
         )

@@ -1,18 +1,15 @@
 """How long outputs will get, as far as one can know before they end."""
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.request import Request
+from scheduler.footprints import NO_LIMIT, Counts, Footprints
 
 _WINDOW: Final = 1024
 _GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
-
-Counts = npt.NDArray[np.int64]
 
 
 class Expectation(Protocol):
@@ -22,11 +19,11 @@ class Expectation(Protocol):
         """An output finished at this length."""
         ...
 
-    def remaining(self, requests: Sequence[Request], most: int) -> Counts:
+    def remaining(self, everybody: Footprints, most: int) -> Counts:
         """Output tokens that each request is expected to generate yet.
 
         Args:
-            requests: Those that run, and one that may.
+            everybody: Those that run, and one that may.
             most: Stands in for the limit of a request that has none. Unit: tokens.
 
         Returns:
@@ -64,16 +61,12 @@ class OutputLengths:
         self._recent.append(output_len)
         self._finished = None
 
-    def remaining(self, requests: Sequence[Request], most: int) -> Counts:
+    def remaining(self, everybody: Footprints, most: int) -> Counts:
         """See `Expectation`."""
-        generated = np.array([len(request.output) for request in requests], dtype=np.int64)
-        limits = np.array(
-            [most if request.max_new_tokens is None else request.max_new_tokens for request in requests],
-            dtype=np.int64,
-        )
-        left_out = len(requests) ** -0.5
-        spread = np.array([request.number * _GOLDEN_RATIO for request in requests]) % 1.0
-        return self.expect(generated, limits, left_out + (1 - left_out) * spread)
+        left_out = len(everybody) ** -0.5
+        spread = everybody.numbers * _GOLDEN_RATIO % 1.0
+        limits = np.where(everybody.limits == NO_LIMIT, most, everybody.limits)
+        return self.expect(everybody.generated, limits, left_out + (1 - left_out) * spread)
 
     def expect(self, generated: Counts, limits: Counts, shares: npt.NDArray[np.float64]) -> Counts:
         """Tokens still to come.

@@ -8,6 +8,7 @@ from scheduler.config import SchedulerConfig
 from scheduler.leaders import Leaders
 from scheduler.levels import PriorityLevels
 from scheduler.policies import QUEUE_POLICIES, UNBOUNDED, QueuePolicy
+from scheduler.policies.base import ForestPolicy
 from scheduler.request import Request, RequestState
 
 
@@ -24,6 +25,11 @@ def make_queue(cache: PrefixCache, config: SchedulerConfig) -> QueuePolicy:
     )
 
 
+def _counts_outputs(config: SchedulerConfig) -> bool:
+    make = QUEUE_POLICIES[config.policy] if isinstance(config.policy, str) else config.policy
+    return getattr(make, "generated", None) is not ForestPolicy.generated
+
+
 class WaitingLine:
     """Who waits, who may come next, and whom others wait for.
 
@@ -33,10 +39,14 @@ class WaitingLine:
     Args:
         cache: Where prefixes are found.
         config: Settings of the scheduler.
+
+    Attributes:
+        counts_outputs: Whether the order depends on what those that run generate.
     """
 
     def __init__(self, cache: PrefixCache, config: SchedulerConfig) -> None:
         self._queue = make_queue(cache, config)
+        self.counts_outputs = _counts_outputs(config)
         self._leaders = Leaders(cache, self._queue) if config.share_in_flight else None
         self._preempted: dict[int, Request] = {}
         self._deadlines: list[tuple[float, int, Request]] = []

@@ -193,6 +193,16 @@ class Request:
         """Prompt and output as one buffer."""
         return Tokens.trusted(self.prompt.data + Tokens(self.output).data) if self.output else self.prompt
 
+    def note_first_admission(self, sequence: Sequence, now: float) -> None:
+        """It runs for the first time, with a sequence whose pages are reserved."""
+        self.first_scheduled_at = now
+        self.matched_len = sequence.matched_len
+        self.copied_len = sequence.computed_len - sequence.matched_len
+        if sequence.miss is not None:
+            missed = sequence.miss.tokens_by_reason()
+            missed[sequence.miss.reason or sequence.miss.tail_reason] -= self.copied_len
+            self.missed_tokens = {reason.value: count for reason, count in missed.items()}
+
     def note_computed(self, start: int, stop: int) -> None:
         """The tokens at positions [start, stop) were computed: for the first time, or again."""
         if start >= self.prompt_len and start >= self.ever_computed:

@@ -1,10 +1,10 @@
 """The loop's two halves: plan a step, take in what it brought."""
 
-import threading
+from collections.abc import Collection
 
-from radixcache import OutOfPages, PrefixCache, Sequence, Tokens
+from radixcache import OutOfPages, PrefixCache, Tokens
 from radixcache.errors import InvalidArgument
-from scheduler.admission import fits
+from scheduler.admission import Admission
 from scheduler.config import SchedulerConfig
 from scheduler.draft import Draft
 from scheduler.errors import (
@@ -15,15 +15,16 @@ from scheduler.errors import (
     QueueFull,
     RequestTooLong,
     Stalled,
-    WrongThread,
 )
 from scheduler.expectation import Expectation, OutputLengths
 from scheduler.line import WaitingLine
 from scheduler.observer import SchedulerObserver
 from scheduler.outputs import checked_outputs
-from scheduler.plan import Horizon, Outputs, Row, StepPlan
+from scheduler.owner_thread import OwnerThread
+from scheduler.plan import Decodes, Horizon, Outputs, OutputSource, Row, StepPlan
 from scheduler.preemption import choose_victim
 from scheduler.request import PreemptReason, Request, RequestState
+from scheduler.running import Running, take_in
 
 _MAX_COALESCED = 1 << 16
 
@@ -38,6 +39,9 @@ class Scheduler:
         cache: Where prefixes are found and pages come from.
         config: Settings.
         expectation: How long outputs will get; `None`: as those that finished.
+        output_source: Says which tokens a request will generate, as only a simulation can. Then requests
+            that only decode are not looked at in every step: `StepPlan.decodes` stands for their rows, and
+            `commit` wants no tokens for them. Every result is the same.
 
     Example:
         >>> from radixcache import CacheConfig
@@ -52,20 +56,25 @@ class Scheduler:
     """
 
     def __init__(
-        self, cache: PrefixCache, config: SchedulerConfig, expectation: Expectation | None = None
+        self,
+        cache: PrefixCache,
+        config: SchedulerConfig,
+        expectation: Expectation | None = None,
+        output_source: OutputSource | None = None,
     ) -> None:
         self.config = config
         self._cache = cache
         self._line = WaitingLine(cache, config)
         self._requests: dict[str, Request] = {}
-        self._running: dict[int, Request] = {}
+        self._running = Running(cache.config.page_size, output_source)
         self._lengths: Expectation = OutputLengths() if expectation is None else expectation
+        self._admission = Admission(cache, self._lengths)
         self._next_number = 0
         self._num_plans = 0
         self._num_ended = 0
         self._num_empty_plans = 0
         self._open_plan: StepPlan | None = None
-        self._thread: int | None = None
+        self._thread = OwnerThread()
         self._observers: list[SchedulerObserver] = []
 
     def subscribe(self, observer: SchedulerObserver) -> None:
@@ -118,7 +127,7 @@ class Scheduler:
         Complexity:
             O(prompt) memcmp and O(log waiting).
         """
-        self._require_thread()
+        self._thread.require()
         if request.request_id in self._requests or request.state is not RequestState.NEW:
             raise InvalidRequest(f"request {request.request_id!r} was submitted before")
         if self.config.max_waiting is not None and self.num_waiting >= self.config.max_waiting:
@@ -142,7 +151,7 @@ class Scheduler:
         Returns:
             Whether it was there to be ended.
         """
-        self._require_thread()
+        self._thread.require()
         request = self._requests.get(request_id)
         if request is None:
             return False
@@ -150,7 +159,9 @@ class Scheduler:
         return True
 
     def _end(self, request: Request, state: RequestState, now: float) -> None:
-        if request.state is not RequestState.RUNNING:
+        if request.state is RequestState.RUNNING:
+            self._running.wake(request)
+        else:
             self._line.leave(request)
         request.enter(state)
         request.finished_at = now
@@ -160,7 +171,7 @@ class Scheduler:
             else:
                 request.sequence.abort()
             request.sequence = None
-        if self._running.pop(request.number, None) is not None:
+        if self._running.remove(request):
             self._num_ended += 1
             self._line.stop_leading(request)
         del self._requests[request.request_id]
@@ -184,7 +195,7 @@ class Scheduler:
             Stalled: Requests wait, and `max_empty_plans` plans in a row could not run any.
             WrongThread: Called from a second thread.
         """
-        self._require_thread()
+        self._thread.require()
         if self._open_plan is not None:
             raise PlanError(f"plan {self._open_plan.number} is neither committed nor discarded")
         draft = Draft(self.config.token_budget)
@@ -213,16 +224,37 @@ class Scheduler:
             draft.failed.append(request)
 
     def _extend_running(self, draft: Draft, now: float) -> None:
-        """Rows for all running requests, decodes before prefills, oldest first."""
-        behind = {number: self._num_behind(request) for number, request in self._running.items()}
-        order = sorted(behind, key=lambda number: (behind[number] > 1, number))
-        for number in order:
-            request = self._running.get(number)
-            if request is None:
-                continue
-            extend_len = min(behind[number], draft.budget, self.config.chunk_tokens)
-            if extend_len and self._reserve(request, extend_len, draft, now):
-                draft.add(request, extend_len)
+        """Pages and rows for all that run, decodes before prefills, oldest first."""
+        running = self._running
+        running.park()
+        for request in running.calendar.ending(1):
+            running.wake(request)
+        behind = {number: self._num_behind(request) for number, request in running.awake.items()}
+        if len(running.calendar) and not self._is_room_for(behind.values()):
+            running.wake_all()
+            behind = {request.number: self._num_behind(request) for request in running}
+        draft.budget -= len(running.calendar)
+        draft.decodes = running.decodes(1)
+        due = {request.number: request for request in running.calendar.due(1)}
+        self._make_free(len(due))
+        for number in sorted(behind.keys() | due.keys(), key=lambda each: (behind.get(each, 1) > 1, each)):
+            if number in due:
+                running.calendar.reserve(due[number], 1)
+            elif number in running.awake:
+                request = running.awake[number]
+                extend_len = min(behind[number], draft.budget, self.config.chunk_tokens)
+                if extend_len and self._reserve(request, extend_len, draft, now):
+                    draft.add(request, extend_len)
+
+    def _is_room_for(self, behind: Collection[int]) -> bool:
+        """Whether nobody is thrown back in this step, however many tokens those so far behind get.
+
+        Where not, everybody has to be looked at. There is always budget for one token of each that runs, as
+        nobody is admitted without.
+        """
+        page_size = self._cache.config.page_size
+        pages = sum(min(each, self.config.chunk_tokens) // page_size + 2 for each in behind)
+        return self._running.calendar.pages_needed(1) + pages <= self._cache.pages.available
 
     @staticmethod
     def _num_behind(request: Request) -> int:
@@ -237,7 +269,7 @@ class Scheduler:
             try:
                 request.sequence.reserve(extend_len)
             except OutOfPages:
-                victim = choose_victim(self._running.values())
+                victim = choose_victim(self._running)
                 if victim is None:
                     self._outgrown(request, draft, now)
                     return False
@@ -258,6 +290,7 @@ class Scheduler:
 
     def _preempt(self, request: Request, reason: PreemptReason, draft: Draft) -> None:
         """Throw a running request back; what it computed is published first."""
+        self._running.wake(request)
         assert request.sequence is not None
         request.enter(RequestState.PREEMPTED)
         request.num_preemptions += 1
@@ -267,7 +300,7 @@ class Scheduler:
         else:
             request.sequence.close()
         request.sequence = None
-        del self._running[request.number]
+        self._running.remove(request)
         self._line.throw_back(request)
         draft.drop(request)
         draft.preempted.append(request)
@@ -288,80 +321,60 @@ class Scheduler:
 
     def _try_admit(self, request: Request, draft: Draft, now: float) -> bool:
         """Open, reserve and run, or leave everything as it was."""
-        cache, resumed = self._cache, request.state is RequestState.PREEMPTED
-        sequence = cache.open(
-            request.known_tokens(),
-            request.namespace,
-            read=request.read,
-            write=request.write,
-            resumed=resumed,
-            priority=request.priority,
-            retain=request.retain,
-        )
-        page_size = cache.config.page_size
-        request.own_from = sequence.matched_len
-        extend_len = min(sequence.num_tokens - sequence.computed_len, draft.budget, self.config.chunk_tokens)
-        try:
-            fitting = not self._running or fits(
-                list(self._running.values()),
-                request,
-                available=cache.pages.available,
-                num_pages=cache.config.num_pages,
-                page_size=page_size,
-                lengths=self._lengths,
-            )
-            if fitting:
-                sequence.reserve(extend_len)
-        except OutOfPages:
-            fitting = False
-        except BaseException:
-            sequence.abort()  # an observer or a policy raised: nobody else would end it
-            raise
-        if not fitting:
-            sequence.abort()
+        most_tokens = min(draft.budget, self.config.chunk_tokens)
+        opened = self._admission.open(request, self._running, most_tokens)
+        if opened is None:
             return False
+        sequence, extend_len = opened
         self._line.admit(request, len(request.prompt) - sequence.computed_len)
-        if not resumed:
-            self._note_first_admission(request, sequence, now)
+        if request.state is RequestState.WAITING:
+            request.note_first_admission(sequence, now)
         request.enter(RequestState.RUNNING)
         request.sequence = sequence
-        self._running[request.number] = request
+        self._running.add(request)
         self._line.lead(request)
-        draft.add(request, max(0, extend_len - (sequence.computed_len - sequence.matched_len)))
+        draft.add(request, extend_len)
         return True
-
-    @staticmethod
-    def _note_first_admission(request: Request, sequence: Sequence, now: float) -> None:
-        request.first_scheduled_at = now
-        request.matched_len = sequence.matched_len
-        request.copied_len = sequence.computed_len - sequence.matched_len
-        if sequence.miss is not None:
-            missed = sequence.miss.tokens_by_reason()
-            missed[sequence.miss.reason or sequence.miss.tail_reason] -= request.copied_len
-            request.missed_tokens = {reason.value: count for reason, count in missed.items()}
 
     def _coalesce(self, draft: Draft, horizon: Horizon) -> None:
         """Plan several decode steps as one where nothing but decoding would happen in them."""
-        rows = list(draft.rows.values())
-        if not rows or any(row.extend_len > 1 or row.start < len(row.request.prompt) for row in rows):
+        calendar, rows = self._running.calendar, list(draft.rows.values())
+        if any(row.extend_len > 1 or row.start < row.request.prompt_len for row in rows):
             return
-        limits = [row.request.remaining for row in rows]
-        num_steps = min(horizon(rows), *(limit for limit in limits if limit is not None), _MAX_COALESCED)
-        if num_steps <= 1 or not self._have_room(rows, num_steps):
+        together = Decodes(len(rows) + len(calendar), sum(row.start for row in rows) + calendar.context)
+        if not together.num_rows:
             return
+        limits = [calendar.steps_to_end(), *(row.request.remaining for row in rows)]
+        num_steps = min(horizon(together), *(limit for limit in limits if limit is not None), _MAX_COALESCED)
+        num_pages = self._pages_needed(rows, num_steps)
+        if num_steps <= 1 or num_pages > self._cache.pages.available:
+            return
+        self._make_free(num_pages)
         for row in rows:
             assert row.request.sequence is not None
             row.request.sequence.reserve(num_steps)
+        for request in calendar.due(num_steps):
+            calendar.reserve(request, num_steps)
+        for request in calendar.ending(num_steps):
+            self._running.wake(request)
+            draft.add(request, 1)
         draft.coalesce(num_steps)
+        draft.decodes = self._running.decodes(num_steps)
 
-    def _have_room(self, rows: list[Row], num_steps: int) -> bool:
-        """Whether there are pages for so many steps."""
-        page_size, needed = self._cache.config.page_size, 0
+    def _pages_needed(self, rows: list[Row], num_steps: int) -> int:
+        """Pages that so many steps take."""
+        page_size, needed = self._cache.config.page_size, self._running.calendar.pages_needed(num_steps)
         for row in rows:
             assert row.request.sequence is not None
             reserved = row.request.sequence.reserved_len // page_size
             needed += max(0, -(-(row.start + num_steps) // page_size) - reserved)
-        return needed <= self._cache.pages.available
+        return needed
+
+    def _make_free(self, num_pages: int) -> None:
+        """Evict what is short of so many pages in one call: cheaper than at each `reserve`, and the same."""
+        short = num_pages - self._cache.pages.free
+        if short > 0:
+            self._cache.evict(short)
 
     def _watch_for_stall(self, plan: StepPlan) -> None:
         if plan or plan.failed or plan.preempted or self.is_idle:
@@ -392,10 +405,11 @@ class Scheduler:
             PlanError: Not the open plan, or the outputs do not fit it. Nothing changed.
             WrongThread: Called from a second thread.
         """
-        self._require_thread()
+        self._thread.require()
         self._require_open(plan)
         taken = checked_outputs(plan, outputs)
         self._open_plan = None
+        self._count_on(plan.decodes)
         finished = []
         for row, tokens in taken:
             self._take_in(row, tokens, now)
@@ -405,19 +419,25 @@ class Scheduler:
                 finished.append(row.request)
         return finished
 
+    def _count_on(self, decodes: Decodes) -> None:
+        """Those that are parked got a token in each step."""
+        calendar = self._running.calendar
+        if decodes.num_rows:
+            calendar.advance(decodes.num_steps)
+            if self._line.counts_outputs:
+                for request in calendar.requests:
+                    self._line.generated(request, decodes.num_steps)
+
     def _take_in(self, row: Row, tokens: Tokens, now: float) -> None:
-        request, sequence, num_tokens = row.request, row.request.sequence, len(tokens)
-        assert sequence is not None
+        request, num_tokens = row.request, len(tokens)
+        take_in(request, tokens, row.extend_len + max(0, num_tokens - 1))
         if num_tokens:
-            sequence.append(tokens)
-            request.output.extend(tokens)
             if request.first_token_at is None:
                 request.first_token_at = now
             self._line.generated(request, num_tokens)
-        sequence.advance(row.extend_len + num_tokens - 1 if num_tokens else row.extend_len)
-        request.note_computed(row.start, sequence.computed_len)
         if row.extend_len > 1 or row.start < request.prompt_len:
-            sequence.publish()
+            assert request.sequence is not None
+            request.sequence.publish()
             self._line.lead(request)
 
     def finish(self, request_id: str, now: float) -> None:
@@ -427,6 +447,7 @@ class Scheduler:
             InvalidRequest: No such request runs, or a plan is open.
         """
         request = self._running_between_plans(request_id)
+        self._running.wake(request)
         self._lengths.add(len(request.output))
         self._end(request, RequestState.FINISHED, now)
 
@@ -440,7 +461,7 @@ class Scheduler:
         self._preempt(self._running_between_plans(request_id), PreemptReason.PRIORITY, Draft(0))
 
     def _running_between_plans(self, request_id: str) -> Request:
-        self._require_thread()
+        self._thread.require()
         request = self._requests.get(request_id)
         if request is None or request.state is not RequestState.RUNNING or self._open_plan is not None:
             raise InvalidRequest(f"request {request_id!r} does not run between two plans")
@@ -457,7 +478,7 @@ class Scheduler:
         Raises:
             PlanError: Not the open plan.
         """
-        self._require_thread()
+        self._thread.require()
         self._require_open(plan)
         self._open_plan = None
         targets = {copy.target for copy in plan.copies}
@@ -472,10 +493,3 @@ class Scheduler:
         if plan is not self._open_plan:
             open_now = "none" if self._open_plan is None else f"plan {self._open_plan.number}"
             raise PlanError(f"plan {plan.number} is not the open one, which is {open_now}")
-
-    def _require_thread(self) -> None:
-        thread = threading.get_ident()
-        if self._thread is None:
-            self._thread = thread
-        elif thread != self._thread:
-            raise WrongThread(f"the scheduler belongs to thread {self._thread}, not to {thread}")

@@ -52,3 +52,22 @@ class StepLoad:
             attention_pairs=attention_pairs,
             kv_read_tokens=kv_read_tokens,
         )
+
+    @classmethod
+    def of_decodes(cls, num_rows: int, context: int) -> Self:
+        """Load of rows that compute one token each, with `context` tokens of KV in all. O(1)."""
+        return cls(
+            num_tokens=num_rows,
+            num_rows=num_rows,
+            attention_pairs=context + num_rows,
+            kv_read_tokens=context + num_rows,
+        )
+
+    def __add__(self, other: Self) -> Self:
+        """Load of both batches as one."""
+        return type(self)(
+            num_tokens=self.num_tokens + other.num_tokens,
+            num_rows=self.num_rows + other.num_rows,
+            attention_pairs=self.attention_pairs + other.attention_pairs,
+            kv_read_tokens=self.kv_read_tokens + other.kv_read_tokens,
+        )

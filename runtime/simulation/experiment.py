@@ -123,13 +123,13 @@ def run_experiment(experiment: Experiment, on_progress: OnProgress = lambda *_: 
 
 def _run(experiment: Experiment, config: CacheConfig, label: str, on_progress: OnProgress) -> RunResult:
     setup = experiment.setup
-    cache = _CACHES[label](config)
+    cache, executor = _CACHES[label](config), CostModelExecutor(setup.cost)
     run = Simulation(
         experiment.workload,
         setup.pace,
         cache=cache,
-        scheduler=Scheduler(cache, setup.scheduler),
-        executor=CostModelExecutor(setup.cost),
+        scheduler=Scheduler(cache, setup.scheduler, output_source=executor.tokens),
+        executor=executor,
         on_progress=lambda settled: on_progress(label, settled),
     ).run()
     if label == BASELINE_LABEL or not setup.bounds:

@@ -1,6 +1,6 @@
 """One run of one workload through one cache."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from radixcache import NullPrefixCache, PrefixCache, RadixCacheError, Tokens
@@ -11,7 +11,8 @@ from runtime.simulation.arrivals import Arrival, Arrivals, Pace
 from runtime.simulation.recorder import Timeline, record_of
 from runtime.simulation.tree_picture import tree_picture
 from runtime.workload import Workload
-from scheduler import Request, Row, Scheduler
+from scheduler import Request, Scheduler
+from scheduler.plan import Decodes
 
 _FIRST_SAMPLING_PS = PS_PER_S // 20
 
@@ -109,21 +110,22 @@ class Simulation:
         if not plan:
             return
         output = self._executor.execute(plan)
-        tally.num_steps += max(1, *(row.max_tokens for row in plan.rows))
+        tally.num_steps += plan.num_steps
         tally.busy_ps += output.elapsed_ps
         tally.output_tokens += sum(map(len, output.tokens.values()))
+        tally.output_tokens += plan.decodes.num_rows * plan.decodes.num_steps
         end_ps = now_ps + output.elapsed_ps
         self._clock.advance_to(end_ps)
         for request in self._scheduler.commit(plan, dict(output.tokens), end_ps):
             self._settle(self._in_system.pop(request.request_id), request, end_ps)
         self._timeline.tick(end_ps, tally.output_tokens)
 
-    def _horizon(self, rows: Sequence[Row]) -> int:
+    def _horizon(self, decodes: Decodes) -> int:
         """Decode steps until somebody new is looked at, or a sample is due."""
         arrival_ps, until_ps = self._arrivals.next_time(), self._timeline.next_ps
         if arrival_ps is not None:
             until_ps = min(until_ps, arrival_ps)
-        return self._executor.steps_until(rows, until_ps - self._clock.now_ps())
+        return self._executor.steps_until(decodes, until_ps - self._clock.now_ps())
 
     def _settle(
         self, arrival: Arrival, request: Request, now_ps: int, error: RadixCacheError | None = None

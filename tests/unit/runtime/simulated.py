@@ -12,7 +12,8 @@ from runtime.executor import CostModelExecutor, StepOutput
 from runtime.result import RequestRecord, RunResult, SimulationResult, to_json
 from runtime.simulation import OpenLoop, Pace, Simulation
 from runtime.workload import Literal, OutputOf, Session, Turn, Workload
-from scheduler import Row, Scheduler, SchedulerConfig, StepPlan
+from scheduler import Scheduler, SchedulerConfig, StepPlan
+from scheduler.plan import Decodes
 
 BOTH_CACHES = (PrefixCache, NullPrefixCache)
 
@@ -50,13 +51,12 @@ class FlatDevice(CostModelExecutor):
 
     def execute(self, plan: StepPlan) -> StepOutput:
         self.plans.append(plan)
-        num_steps = max(row.max_tokens for row in plan.rows) if plan.rows else 0
-        num_tokens = plan.num_tokens * max(1, num_steps)
-        elapsed = max(1, num_steps) * PS_PER_S + num_tokens * PS_PER_S // 10
+        num_tokens = plan.num_tokens * plan.num_steps
+        elapsed = plan.num_steps * PS_PER_S + num_tokens * PS_PER_S // 10
         return StepOutput(super().execute(plan).tokens, elapsed)
 
-    def steps_until(self, rows: Sequence[Row], time_left_ps: int) -> int:
-        return max(1, -(-time_left_ps // (PS_PER_S + len(rows) * PS_PER_S // 10)))
+    def steps_until(self, decodes: Decodes, time_left_ps: int) -> int:
+        return max(1, -(-time_left_ps // (PS_PER_S + decodes.num_rows * PS_PER_S // 10)))
 
 
 def small_cost() -> CostModel:
@@ -71,21 +71,23 @@ def simulation(
     page_size: int = 4,
     cache: type[PrefixCache] = PrefixCache,
     executor: CostModelExecutor | None = None,
+    coalesce: bool | None = None,
     eviction: str = "lru",
     partial_reuse: bool = False,
-    coalesce: bool = True,
+    plain: bool = False,
     **settings: Any,
 ) -> Simulation:
     made = cache(
         CacheConfig(num_pages=num_pages, page_size=page_size, eviction=eviction, partial_reuse=partial_reuse)
     )
+    runs = executor or CostModelExecutor(small_cost())
     return Simulation(
         load,
         pace or OpenLoop(),
         cache=made,
-        scheduler=Scheduler(made, SchedulerConfig(**settings)),
-        executor=executor or CostModelExecutor(small_cost()),
-        coalesce=coalesce,
+        scheduler=Scheduler(made, SchedulerConfig(**settings), output_source=None if plain else runs.tokens),
+        executor=runs,
+        coalesce=not plain if coalesce is None else coalesce,
     )
 
 

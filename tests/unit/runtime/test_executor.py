@@ -4,6 +4,7 @@ from runtime.cost import StepLoad
 from runtime.errors import WorkloadError
 from runtime.executor import CostModelExecutor
 from runtime.workload import FRESH_TOKEN_BASE
+from scheduler.plan import Decodes
 from tests.unit.runtime.simulated import small_cost
 from tests.unit.scheduler.loop import Loop, ids
 
@@ -75,18 +76,18 @@ def test_the_same_plans_bring_the_same_tokens():
 
 @pytest.mark.parametrize("num_steps", [1, 2, 3, 17, 64, 1000])
 def test_steps_until_a_moment_are_the_fewest_that_reach_it(num_steps):
-    cost, rows = small_cost(), decoding().schedule().rows
+    cost, decodes = small_cost(), Decodes(2, 11)
     executor, load = CostModelExecutor(cost), StepLoad.of([(5, 1, True), (6, 1, True)])
     reach = cost.decode_run_ps(load, num_steps)
-    assert executor.steps_until(rows, reach) == num_steps
-    assert executor.steps_until(rows, reach + 1) == num_steps + 1
+    assert executor.steps_until(decodes, reach) == num_steps
+    assert executor.steps_until(decodes, reach + 1) == num_steps + 1
     if num_steps > 1:
-        assert executor.steps_until(rows, cost.decode_run_ps(load, num_steps - 1) + 1) == num_steps
+        assert executor.steps_until(decodes, cost.decode_run_ps(load, num_steps - 1) + 1) == num_steps
 
 
 @pytest.mark.parametrize("left", [0, -5, 1])
 def test_there_is_always_one_step(left):
-    assert CostModelExecutor(small_cost()).steps_until(decoding().schedule().rows, left) == 1
+    assert CostModelExecutor(small_cost()).steps_until(Decodes(2, 11), left) == 1
 
 
 def test_more_tokens_than_there_are_ids_is_a_clear_error():
@@ -98,9 +99,16 @@ def test_more_tokens_than_there_are_ids_is_a_clear_error():
 
 def test_the_last_id_is_still_given():
     executor = CostModelExecutor(small_cost())
-    executor._next_token = 2**31 - 2
-    tokens = executor.execute(decoding().schedule()).tokens
-    assert [list(made) for made in tokens.values()] == [[2**31 - 2], [2**31 - 1]]
+    executor._next_token = 2**31 - 4
+    tokens = executor.execute(decoding((2, 2)).schedule()).tokens
+    assert [list(made) for made in tokens.values()] == [[2**31 - 3], [2**31 - 1]]
+
+
+def test_no_output_is_made_up_for_a_request_that_may_go_on_for_ever():
+    loop = Loop()
+    loop.submit("a", [1, 2], None)
+    with pytest.raises(WorkloadError, match="'a' has no output length"):
+        CostModelExecutor(small_cost()).execute(loop.schedule())
 
 
 def test_an_empty_plan_takes_no_time():

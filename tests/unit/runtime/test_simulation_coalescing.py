@@ -48,9 +48,15 @@ def load_named(name: str) -> Workload:
 
 
 def both(load: Workload, **more: Any) -> RunResult:
-    together, single = (simulate(load, coalesce=coalesce, **more) for coalesce in (True, False))
-    assert as_bytes(together) == as_bytes(single)
-    return together
+    plain = simulate(load, plain=True, **more)
+    counted, coalesced, rows = (
+        simulate(load, **how, **more)
+        for how in ({"coalesce": False}, {"coalesce": True}, {"plain": True, "coalesce": True})
+    )
+    assert as_bytes(plain) == as_bytes(counted)
+    assert as_bytes(plain) == as_bytes(coalesced)
+    assert as_bytes(plain) == as_bytes(rows)
+    return plain
 
 
 @pytest.mark.parametrize("name", ["chat", "agents", "few-shot", "tree-of-thought", "rag", "by hand"])

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
-import numpy.typing as npt
 
 from radixcache import CacheConfig, PrefixCache
 from scheduler import Request, Scheduler, SchedulerConfig
 from scheduler.expectation import Expectation, OutputLengths
+from scheduler.footprints import Counts, Footprints
 
 PAGE_SIZE = 16
 
@@ -32,8 +32,9 @@ class TrueLengths:
     def add(self, output_len: int) -> None:
         pass
 
-    def remaining(self, requests: Sequence[Request], most: int) -> npt.NDArray[np.int64]:
-        return np.array([self._true[each.request_id] - len(each.output) for each in requests], dtype=np.int64)
+    def remaining(self, everybody: Footprints, most: int) -> Counts:
+        true = np.array([self._true[each.request_id] for each in everybody.requests], dtype=np.int64)
+        return true - everybody.generated
 
 
 class WorstCase:
@@ -42,8 +43,8 @@ class WorstCase:
     def add(self, output_len: int) -> None:
         pass
 
-    def remaining(self, requests: Sequence[Request], most: int) -> npt.NDArray[np.int64]:
-        return np.array([each.remaining for each in requests], dtype=np.int64)
+    def remaining(self, everybody: Footprints, most: int) -> Counts:
+        return everybody.limits - everybody.generated
 
 
 class OnePage:
@@ -52,8 +53,8 @@ class OnePage:
     def add(self, output_len: int) -> None:
         pass
 
-    def remaining(self, requests: Sequence[Request], most: int) -> npt.NDArray[np.int64]:
-        remaining = np.zeros(len(requests), dtype=np.int64)
+    def remaining(self, everybody: Footprints, most: int) -> Counts:
+        remaining = np.zeros(len(everybody), dtype=np.int64)
         remaining[-1:] = PAGE_SIZE + 1
         return remaining
 

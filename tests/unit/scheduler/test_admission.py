@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scheduler import Request, RequestState
 from scheduler.admission import peak_pages
 from scheduler.expectation import OutputLengths
+from scheduler.footprints import Footprints
 from tests.unit.scheduler.loop import Loop, ids, shape
 
 
@@ -102,14 +103,14 @@ def test_one_request_is_expected_to_be_long_and_many_to_be_as_outputs_are():
     requests = [Request.of(f"r{number}", [1], 5000) for number in range(900)]
     for number, request in enumerate(requests):
         request.number = number
-    assert lengths.remaining(requests[:1], 0)[0] >= 999
-    of_four = lengths.remaining(requests[:4], 0)
+    assert lengths.remaining(Footprints.of(requests[:1]), 0)[0] >= 999
+    of_four = lengths.remaining(Footprints.of(requests[:4]), 0)
     assert of_four.min() >= 500
-    assert abs(lengths.remaining(requests, 0).mean() - 500) < 40
+    assert abs(lengths.remaining(Footprints.of(requests), 0).mean() - 500) < 40
 
 
 def test_a_request_without_a_limit_is_expected_to_fill_what_there_is():
-    assert OutputLengths().remaining([Request.of("a", [1], None)], 640).tolist() == [640]
+    assert OutputLengths().remaining(Footprints.of([Request.of("a", [1], None)]), 640).tolist() == [640]
 
 
 @given(

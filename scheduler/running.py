@@ -1,0 +1,97 @@
+"""Who runs: those to look at in every step, and those that only decode."""
+
+from collections.abc import Iterator
+
+from radixcache import Tokens
+from scheduler.calendar import StepCalendar
+from scheduler.footprints import Footprints
+from scheduler.plan import Decodes, OutputSource
+from scheduler.request import Request
+
+
+class Running:
+    """The requests that run.
+
+    Where it is known which tokens a request will generate, as in a simulation, requests that only decode are
+    parked: they stand in a step calendar, and come to know their tokens all at once when they are woken.
+
+    Args:
+        page_size: Tokens a page holds.
+        output_source: Says which tokens a request generates; `None`: nobody is parked.
+    """
+
+    def __init__(self, page_size: int, output_source: OutputSource | None) -> None:
+        self.calendar = StepCalendar(page_size)
+        self._output_source = output_source
+        self._requests: dict[int, Request] = {}
+        self._awake: dict[int, Request] = {}
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._requests.values())
+
+    @property
+    def awake(self) -> dict[int, Request]:
+        """Those to look at in every step, by number; not to be changed."""
+        return self._awake
+
+    def add(self, request: Request) -> None:
+        """A request runs from now on."""
+        self._requests[request.number] = self._awake[request.number] = request
+
+    def remove(self, request: Request) -> bool:
+        """A request runs no longer, if it did; who is parked is woken before."""
+        self._awake.pop(request.number, None)
+        return self._requests.pop(request.number, None) is not None
+
+    def park(self) -> None:
+        """Let those that only decode be counted on together. O(1) for each that begins to."""
+        if self._output_source is None:
+            return
+        for request in [request for request in self._awake.values() if _only_decodes(request)]:
+            self.calendar.add(request)
+            del self._awake[request.number]
+
+    def wake(self, request: Request) -> None:
+        """Let a request know of its tokens, if it is parked, and be looked at again. O(tokens)."""
+        if request not in self.calendar:
+            return
+        assert self._output_source is not None
+        num_known = len(request.output)
+        num_new = self.calendar.remove(request)
+        self._awake[request.number] = request
+        if num_new:
+            take_in(request, self._output_source(request, num_known, num_known + num_new), num_new)
+
+    def wake_all(self) -> None:
+        """See `wake`."""
+        for request in self.calendar.requests:
+            self.wake(request)
+
+    def decodes(self, num_steps: int) -> Decodes:
+        """What those that are parked compute in so many steps."""
+        return Decodes(len(self.calendar), self.calendar.context, num_steps)
+
+    def footprints(self) -> Footprints:
+        """What all of them hold. O(awake), and vector arithmetic over the rest."""
+        return self.calendar.footprints() + Footprints.of(self._awake.values())
+
+
+def take_in(request: Request, tokens: Tokens, num_computed: int) -> None:
+    """A running request generated tokens, and so many of its known ones were computed."""
+    sequence = request.sequence
+    assert sequence is not None
+    start = sequence.computed_len
+    if len(tokens):
+        sequence.append(tokens)
+        request.output.extend(tokens)
+    sequence.advance(num_computed)
+    request.note_computed(start, sequence.computed_len)
+
+
+def _only_decodes(request: Request) -> bool:
+    sequence = request.sequence
+    assert sequence is not None
+    return request.prompt_len <= sequence.computed_len == sequence.num_tokens - 1
