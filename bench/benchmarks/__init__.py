@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from bench.benchmarks import (
     block_replay,
+    bounded_waiting,
     curve_speed,
     deep_path,
     evict_insert,
@@ -35,5 +36,6 @@ BENCHMARKS: dict[str, Callable[[Options], Report]] = {
     "idle_schedule": idle_schedule.run,
     "simulate_speed": simulate_speed.run,
     "block_replay": block_replay.run,
+    "bounded_waiting": bounded_waiting.run,
     "curve_speed": curve_speed.run,
 }
