@@ -22,8 +22,12 @@ QUERY_BLOCK: Final = 256
 LEAST_FILL: Final = 0.75
 """Rows decode together where the shortest fills this share of the pages of the longest."""
 
-GROUP_BYTES: Final = 32 * 2**20
-"""What the keys gathered for one group of decoding rows may take; a row alone may take more."""
+CPU_GROUP_BYTES: Final = 4 * 2**20
+GROUP_BYTES: Final = 256 * 2**20
+"""What the keys gathered for one group of decoding rows may take; a row alone may take more.
+
+On a CPU they stay in its caches that way: larger groups took half as long again (see the log of `bench`).
+"""
 
 
 class DecodeGroup(NamedTuple):
@@ -65,15 +69,28 @@ class TorchBackend(PlannedBackend):
 
     Decoding rows of like length are gathered and attend in one kernel call; a row of several queries attends
     alone, in blocks of queries where it has a cached prefix. Memory beyond the result is what one such group
-    or row gathers, and a mask of `QUERY_BLOCK` queries.
+    or row gathers, and a mask of `QUERY_BLOCK` queries. What is gathered goes into memory that is kept from
+    call to call, because fresh memory costs the system several times the copy.
     """
+
+    _scratch: tuple[Tensor, Tensor] | None = None
 
     def _plan(self, metadata: StepMetadata) -> None:
         q_lens = metadata.q_lens
         self._groups = [self._group(metadata, rows) for rows in self._alike(metadata, q_lens == 1)]
         self._prefills = [self._prefill(metadata, row) for row in np.flatnonzero(q_lens > 1).tolist()]
+        pages = [*(group.pages for group in self._groups), *(row.pages for row in self._prefills)]
+        self._make_room(max(map(len, pages)))
         behind = [row.kv_len for row in self._prefills if row.kv_len > row.stop - row.start]
         self._mask = self._band(max(behind)) if behind else None
+
+    def _make_room(self, num_pages: int) -> None:
+        """Have scratch for K and V of so many pages."""
+        if self._scratch is None or len(self._scratch[0]) < num_pages:
+            heads, room = self.heads, num_pages + num_pages // 4
+            shape = (room, self.page_size, heads.num_kv_heads, heads.head_dim)
+            keys, values = (torch.empty(shape, dtype=self.dtype, device=self.device) for _ in range(2))
+            self._scratch = keys, values
 
     def _alike(self, metadata: StepMetadata, decodes: npt.NDArray[np.bool_]) -> Iterator[IndexArray]:
         """Decoding rows in groups of like length, longest first. O(B log B)."""
@@ -82,11 +99,12 @@ class TorchBackend(PlannedBackend):
         rows: IndexArray = decoding[np.argsort(-counts[decoding], kind="stable")].astype(np.int32)
         ordered = counts[rows]
         page_bytes = self.page_size * self.heads.num_kv_heads * self.heads.head_dim * self.dtype.itemsize
+        group_bytes = CPU_GROUP_BYTES if self.device.type == "cpu" else GROUP_BYTES
         at = 0
         while at < len(rows):
             width = int(ordered[at])
             alike = at + int(np.count_nonzero(ordered[at:] >= LEAST_FILL * width))
-            stop = min(alike, at + max(1, GROUP_BYTES // (width * page_bytes)))
+            stop = min(alike, at + max(1, group_bytes // (width * page_bytes)))
             yield rows[at:stop]
             at = stop
 
@@ -130,36 +148,43 @@ class TorchBackend(PlannedBackend):
     def _run(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         for group in self._groups:
-            self._decode(group, query, keys, values, out)
+            self._decode(group, query, *self._gather(group.pages, keys, values), out)
         for row in self._prefills:
+            own_keys, own_values = (each[: row.kv_len] for each in self._gather(row.pages, keys, values))
             queries, result = query[row.start : row.stop], out[row.start : row.stop]
-            own_keys, own_values = (
-                each.index_select(0, row.pages).flatten(0, 1)[: row.kv_len] for each in (keys, values)
-            )
             if row.kv_len == len(queries):
                 self._attend(queries, own_keys, own_values, None, result)
             else:
                 self._behind_prefix(queries, own_keys, own_values, result)
         return out
 
+    def _gather(self, pages: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """K and V of the slots of pages, [slots, num_kv_heads, head_dim], until the next call."""
+        assert self._scratch is not None
+        gathered_keys, gathered_values = (
+            torch.index_select(cache, 0, pages, out=room[: len(pages)]).flatten(0, 1)
+            for cache, room in zip((keys, values), self._scratch, strict=True)
+        )
+        return gathered_keys, gathered_values
+
     def _decode(self, group: DecodeGroup, query: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+        """A group whose K and V are gathered, padding included."""
         num_rows, heads = len(group.tokens), self.heads
         queries = query.index_select(0, group.tokens)
         result = scaled_dot_product_attention(
             queries.view(num_rows, heads.num_kv_heads, heads.group_size, heads.head_dim),
-            self._gather(group, keys),
-            self._gather(group, values),
+            self._by_row(group, keys),
+            self._by_row(group, values),
             attn_mask=group.mask,
             scale=self.scale,
         )
         out.index_copy_(0, group.tokens, result.reshape(queries.shape))
 
-    def _gather(self, group: DecodeGroup, cache: Tensor) -> Tensor:
-        """K or V of a group, [rows, num_kv_heads, max_len, head_dim]."""
-        by_slot = cache.index_select(0, group.pages).flatten(0, 1)
+    def _by_row(self, group: DecodeGroup, gathered: Tensor) -> Tensor:
+        """K or V of a group, [rows, num_kv_heads, max_len, head_dim], zeros where it is padded."""
         # 0 x NaN is NaN: a weight of zero does not hide what unwritten slots hold
-        by_slot.index_fill_(0, group.padding, 0)
-        by_row = by_slot.view(len(group.tokens), -1, self.heads.num_kv_heads, self.heads.head_dim)
+        gathered.index_fill_(0, group.padding, 0)
+        by_row = gathered.view(len(group.tokens), -1, self.heads.num_kv_heads, self.heads.head_dim)
         return by_row[:, : group.max_len].transpose(1, 2)
 
     def _behind_prefix(self, query: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
