@@ -21,10 +21,47 @@ def require_index(name: str, array: Tensor, length: int) -> list[int]:
     return array.tolist()
 
 
+def attend(
+    q: Tensor,
+    cache: tuple[Tensor, Tensor],
+    rows: list[tuple[slice, list[int], int]],
+    out: Tensor,
+    *,
+    scale: float,
+    causal: bool,
+) -> Tensor:
+    """Rows of (query tokens, pages, tokens) in float32; returns the logarithms of the sums, to base 2."""
+    group_size = q.shape[1] // cache[0].shape[2]
+    lse = torch.empty(q.shape[:2])
+    for tokens, pages, kv_len in rows:
+        keys, values = (
+            each[pages].flatten(0, 1)[:kv_len].float().repeat_interleave(group_size, 1) for each in cache
+        )
+        num_queries = tokens.stop - tokens.start
+        scores = torch.einsum("qhd,thd->qht", q[tokens].float(), keys) * scale
+        if causal:
+            position = torch.arange(num_queries)[:, None, None] + kv_len - num_queries
+            scores[(torch.arange(kv_len) > position).expand_as(scores)] = float("-inf")
+        out[tokens] = torch.einsum("qht,thd->qhd", scores.softmax(-1), values).to(out.dtype)
+        lse[tokens] = scores.logsumexp(-1) / torch.log(torch.tensor(2.0))
+    return lse
+
+
+def merge_state_in_place(v: Tensor, s: Tensor, v_other: Tensor, s_other: Tensor) -> None:
+    assert v.shape == v_other.shape
+    assert s.shape == s_other.shape == v.shape[:2]
+    assert s.dtype == s_other.dtype == torch.float32
+    total = torch.logaddexp2(s, s_other)
+    own, other = ((each - total).exp2()[:, :, None] for each in (s, s_other))
+    v.copy_((v.float() * own + v_other.float() * other).to(v.dtype))
+    s.copy_(total)
+
+
 class Wrapper:
     """Keeps what was planned, and attends row by row in float32."""
 
     calls: list[Call]
+    kind: str
 
     def __init__(self, workspace: Tensor, kv_layout: str, *, backend: str, **options: Any) -> None:
         assert workspace.dtype == torch.uint8
@@ -74,7 +111,7 @@ class Wrapper:
     def run(
         self, q: Tensor, paged_kv_cache: tuple[Tensor, Tensor], *, out: Tensor, return_lse: bool = False
     ) -> Any:
-        self.calls.append(("run", (q, paged_kv_cache), {"out": out, "return_lse": return_lse}))
+        self.calls.append((f"{self.kind}.run", (q, paged_kv_cache), {"out": out, "return_lse": return_lse}))
         num_qo, num_kv, head_dim = self.heads
         assert isinstance(paged_kv_cache, tuple), "a list is no cache"
         keys, values = paged_kv_cache
@@ -84,23 +121,13 @@ class Wrapper:
         assert q.dtype == keys.dtype == self.dtype
         assert q.stride(-1) == 1
         assert out.is_contiguous()
-        lse = torch.empty(self.num_tokens, num_qo)
-        for tokens, pages, kv_len in self.rows:
-            own_keys, own_values = (
-                each[pages].flatten(0, 1)[:kv_len].float().repeat_interleave(num_qo // num_kv, 1)
-                for each in (keys, values)
-            )
-            num_queries = tokens.stop - tokens.start
-            scores = torch.einsum("qhd,thd->qht", q[tokens].float(), own_keys) * self.scale
-            if self.causal:
-                position = torch.arange(num_queries)[:, None, None] + kv_len - num_queries
-                scores[(torch.arange(kv_len) > position).expand_as(scores)] = float("-inf")
-            out[tokens] = torch.einsum("qht,thd->qhd", scores.softmax(-1), own_values).to(out.dtype)
-            lse[tokens] = scores.logsumexp(-1) / torch.log(torch.tensor(2.0))
+        lse = attend(q, paged_kv_cache, self.rows, out, scale=self.scale, causal=self.causal)
         return (out, lse) if return_lse else out
 
 
 class BatchPrefillWithPagedKVCacheWrapper(Wrapper):
+    kind = "prefill"
+
     def plan(
         self,
         qo_indptr: Tensor,
@@ -121,6 +148,8 @@ class BatchPrefillWithPagedKVCacheWrapper(Wrapper):
 
 
 class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
+    kind = "decode"
+
     def plan(
         self,
         indptr: Tensor,
@@ -145,16 +174,10 @@ def flashinfer_double() -> ModuleType:
     for kind in (BatchPrefillWithPagedKVCacheWrapper, BatchDecodeWithPagedKVCacheWrapper):
         setattr(module, kind.__name__, type(kind.__name__, (kind,), {"calls": calls}))
 
-    def merge_state_in_place(v: Tensor, s: Tensor, v_other: Tensor, s_other: Tensor) -> None:
-        calls.append(("merge_state_in_place", (v, s, v_other, s_other), {}))
-        assert v.shape == v_other.shape
-        assert s.shape == s_other.shape == v.shape[:2]
-        assert s.dtype == s_other.dtype == torch.float32
-        total = torch.logaddexp2(s, s_other)
-        own, other = ((each - total).exp2()[:, :, None] for each in (s, s_other))
-        v.copy_((v.float() * own + v_other.float() * other).to(v.dtype))
-        s.copy_(total)
+    def merge(*states: Tensor) -> None:
+        calls.append(("merge_state_in_place", states, {}))
+        merge_state_in_place(*states)
 
     module.calls = calls
-    module.merge_state_in_place = merge_state_in_place
+    module.merge_state_in_place = merge
     return module
