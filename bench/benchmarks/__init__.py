@@ -17,6 +17,7 @@ from bench.benchmarks import (
     queue_dispatch,
     replay,
     simulate_speed,
+    step_metadata,
 )
 from bench.harness.report import Report
 from bench.options import Options
@@ -36,4 +37,5 @@ BENCHMARKS: dict[str, Callable[[Options], Report]] = {
     "simulate_speed": simulate_speed.run,
     "block_replay": block_replay.run,
     "curve_speed": curve_speed.run,
+    "step_metadata": step_metadata.run,
 }

