@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -30,6 +30,8 @@ TOLERANCES = {
     torch.bfloat16: (1.6e-2, 1e-2),
 }
 """Relative and absolute."""
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 SPLITS = ("none", "decode", "prefix")
 MIXED = [(0, 7), (33, 1), (64, 9), (3, 1), (0, 1), (63, 1), (5, 2)]
@@ -62,15 +64,6 @@ class Kind:
     def require_equal(self, found: np.ndarray, wanted: np.ndarray) -> None:
         relative, absolute = TOLERANCES[self.dtype]
         np.testing.assert_allclose(found, wanted, rtol=relative, atol=absolute)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Threads that wait for one another on such small tensors take longer than the work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class FlashInferOnStandIn(FlashInferBackend):
