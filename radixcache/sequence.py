@@ -89,7 +89,11 @@ class Sequence:
 
     @property
     def page_table(self) -> PageArray:
-        """Page ids in position order, int32 of shape [pages], read-only, valid until the next verb."""
+        """Page ids in position order, int32 of shape [pages], read-only, valid until the next verb.
+
+        Pages are added at the end, and nothing but a growing `published_len` exchanges those that were there:
+        who keeps a copy reads it again then, and only then.
+        """
         require_legal("page_table", self._state)
         view = self._table[: self._num_pages]
         view.flags.writeable = False

@@ -69,3 +69,11 @@ class TraceError(RadixCacheError, ValueError):
         self.reason = " ".join(reason.split())
         place = f"{path}" if line is None else f"{path}:{line}"
         super().__init__(f"{place}: {self.reason}")
+
+
+class MetadataError(RadixCacheError, ValueError):
+    """The rows of a step, or the arrays made of them, do not fit together."""
+
+
+class BackendUnavailable(RadixCacheError, ImportError):
+    """An attention backend needs a package or a device that is not there."""

@@ -18,6 +18,7 @@ from bench.benchmarks import (
     queue_dispatch,
     replay,
     simulate_speed,
+    step_metadata,
 )
 from bench.harness.report import Report
 from bench.options import Options
@@ -38,4 +39,5 @@ BENCHMARKS: dict[str, Callable[[Options], Report]] = {
     "block_replay": block_replay.run,
     "bounded_waiting": bounded_waiting.run,
     "curve_speed": curve_speed.run,
+    "step_metadata": step_metadata.run,
 }

@@ -5,6 +5,7 @@ import pytest
 from bench.errors import WrongResult
 from bench.harness.timing import Collector, Stopwatch, alternate, frozen_heap
 from bench.scenarios.cached_prompt import CachedPrompt
+from bench.scenarios.decoding_batch import DecodingBatch
 from bench.scenarios.deep_path import DeepPath
 from bench.scenarios.hot_prefix import HotPrefix
 from bench.scenarios.leaf_churn import LeafChurn
@@ -86,3 +87,30 @@ def test_sections_with_a_garbage_collection_are_known():
         watch.time(lambda: None)
         watch.time(gc.collect)
     assert watch.collected == {1}
+
+
+def decoding_batch() -> DecodingBatch:
+    return DecodingBatch(3, 10, num_steps=12, page_size=PAGE_SIZE, seed=0)
+
+
+def test_decoding_batch_times_building_and_copying_at_every_step():
+    scenario, building, copying = decoding_batch(), Stopwatch(), Stopwatch()
+    for _ in range(10):
+        scenario.step(building, copying)
+    scenario.verify()
+    assert len(building.samples()["cpu"]) == len(copying.samples()["cpu"]) == 10
+
+
+def test_decoding_batch_whose_builder_reads_old_pages_is_refused(monkeypatch):
+    scenario = decoding_batch()
+    scenario.step(Stopwatch(), Stopwatch())
+    build = scenario.builder.build
+
+    def stale(rows):
+        metadata = build(rows)
+        metadata.kv_indices[0] += 1
+        return metadata
+
+    monkeypatch.setattr(scenario.builder, "build", stale)
+    with pytest.raises(WrongResult, match="pages"):
+        scenario.step(Stopwatch(), Stopwatch())
