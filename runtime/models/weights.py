@@ -64,10 +64,11 @@ class DecoderWeights:
     @property
     def nbytes(self) -> int:
         """Bytes of all tensors; a tied embedding counts once."""
-        tensors = {id(each): each for each in self._all()}
+        tensors = {id(each): each for each in self.tensors()}
         return sum(each.numel() * each.element_size() for each in tensors.values())
 
-    def _all(self) -> Iterator[Tensor]:
+    def tensors(self) -> Iterator[Tensor]:
+        """Every tensor; a tied embedding comes twice."""
         yield from (self.embedding, self.final_norm, self.output_head)
         for layer in self.layers:
             fields = (getattr(layer, name) for name in LayerWeights.__slots__)
