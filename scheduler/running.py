@@ -91,7 +91,12 @@ def take_in(request: Request, tokens: Tokens, num_computed: int) -> None:
     request.note_computed(start, sequence.computed_len)
 
 
+def num_behind(request: Request) -> int:
+    """Known tokens of a running request without KV."""
+    assert request.sequence is not None
+    return request.sequence.num_tokens - request.sequence.computed_len
+
+
 def _only_decodes(request: Request) -> bool:
-    sequence = request.sequence
-    assert sequence is not None
-    return request.prompt_len <= sequence.computed_len == sequence.num_tokens - 1
+    assert request.sequence is not None
+    return num_behind(request) == 1 and request.sequence.computed_len >= request.prompt_len

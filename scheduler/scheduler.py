@@ -24,7 +24,7 @@ from scheduler.owner_thread import OwnerThread
 from scheduler.plan import Decodes, Horizon, Outputs, OutputSource, Row, StepPlan
 from scheduler.preemption import choose_victim
 from scheduler.request import PreemptReason, Request, RequestState
-from scheduler.running import Running, take_in
+from scheduler.running import Running, num_behind, take_in
 
 _MAX_COALESCED = 1 << 16
 
@@ -145,8 +145,13 @@ class Scheduler:
         for observer in self._observers:
             observer.submitted(request, now)
 
-    def abort(self, request_id: str, now: float) -> bool:
+    def abort(self, request_id: str, now: float, *, error: Exception | None = None) -> bool:
         """End a request, in whatever state. What it published stays cached.
+
+        Args:
+            request_id: Which request.
+            now: The time.
+            error: Why it cannot go on: a running request then counts as failed.
 
         Returns:
             Whether it was there to be ended.
@@ -155,7 +160,9 @@ class Scheduler:
         request = self._requests.get(request_id)
         if request is None:
             return False
-        self._end(request, RequestState.ABORTED, now)
+        request.error = error
+        failed = error is not None and request.state is RequestState.RUNNING
+        self._end(request, RequestState.FAILED if failed else RequestState.ABORTED, now)
         return True
 
     def _end(self, request: Request, state: RequestState, now: float) -> None:
@@ -229,10 +236,10 @@ class Scheduler:
         running.park()
         for request in running.calendar.ending(1):
             running.wake(request)
-        behind = {number: self._num_behind(request) for number, request in running.awake.items()}
+        behind = {number: num_behind(request) for number, request in running.awake.items()}
         if len(running.calendar) and not self._is_room_for(behind.values()):
             running.wake_all()
-            behind = {request.number: self._num_behind(request) for request in running}
+            behind = {request.number: num_behind(request) for request in running}
         draft.budget -= len(running.calendar)
         draft.decodes = running.decodes(1)
         due = {request.number: request for request in running.calendar.due(1)}
@@ -255,12 +262,6 @@ class Scheduler:
         page_size = self._cache.config.page_size
         pages = sum(min(each, self.config.chunk_tokens) // page_size + 2 for each in behind)
         return self._running.calendar.pages_needed(1) + pages <= self._cache.pages.available
-
-    @staticmethod
-    def _num_behind(request: Request) -> int:
-        """Known tokens without KV."""
-        assert request.sequence is not None
-        return request.sequence.num_tokens - request.sequence.computed_len
 
     def _reserve(self, request: Request, extend_len: int, draft: Draft, now: float) -> bool:
         """Get pages for a running request, throwing others back if it has to be, in the end itself."""
@@ -377,10 +378,8 @@ class Scheduler:
             self._cache.evict(short)
 
     def _watch_for_stall(self, plan: StepPlan) -> None:
-        if plan or plan.failed or plan.preempted or self.is_idle:
-            self._num_empty_plans = 0
-            return
-        self._num_empty_plans += 1
+        stuck = not (plan or plan.failed or plan.preempted or self.is_idle)
+        self._num_empty_plans = self._num_empty_plans + 1 if stuck else 0
         if self._num_empty_plans >= self.config.max_empty_plans:
             raise Stalled(
                 f"{self.num_waiting} requests wait, {self.num_running} run, and "

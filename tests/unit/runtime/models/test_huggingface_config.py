@@ -91,9 +91,15 @@ def test_other_kinds_of_scaling_are_read():
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters.partial_rotary_factor = 0.5"),
         ({"model_type": "mistral", "sliding_window": 4096}, "sliding_window = 4096"),
         ({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True}, "sliding_window = 8"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types = ['full_attention', 'sliding"),
+        (
+            {"layer_types": ["full_attention", "sliding_attention"]},
+            "layer_types = ['full_attention', 'sliding",
+        ),
         ({"rope_scaling": {"type": "longrope", "factor": 2.0}}, "rope_type = 'longrope'"),
-        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "rope_parameters.full_attention = "),
+        (
+            {"rope_parameters": {"full_attention": {"rope_type": "default"}}},
+            "rope_parameters.full_attention = ",
+        ),
     ],
 )
 def test_what_is_not_computed_is_refused_by_name_and_value(changes, named):

@@ -31,7 +31,9 @@ def edit_weights(folder, edit):
 
 
 def same(first, second):
-    return all(torch.equal(a, b) for a, b in zip(first.weights.tensors(), second.weights.tensors(), strict=True))
+    return all(
+        torch.equal(a, b) for a, b in zip(first.weights.tensors(), second.weights.tensors(), strict=True)
+    )
 
 
 def test_shards_hold_the_same_decoder(tmp_path):
@@ -44,7 +46,9 @@ def test_shards_hold_the_same_decoder(tmp_path):
 
 def test_dtype_and_memory_are_what_was_asked_for(folder):
     full, half = load_model(str(folder)), load_model(folder, dtype=torch.bfloat16)
-    assert full.weights.nbytes == 4 * sum(torch.Size(shape).numel() for shape in tensor_shapes(full.config).values())
+    assert full.weights.nbytes == 4 * sum(
+        torch.Size(shape).numel() for shape in tensor_shapes(full.config).values()
+    )
     assert half.weights.nbytes == full.weights.nbytes // 2
     assert {tensor.dtype for tensor in half.weights.tensors()} == {torch.bfloat16}
     assert half.weights.output_head is half.weights.embedding
@@ -148,7 +152,9 @@ def test_random_weights_follow_the_seed_and_nothing_else(folder):
     torch.manual_seed(2)
     assert same(random_model(config, seed=3), first)
     assert not same(random_model(config, seed=4), first)
-    assert torch.equal(random_model(config, 3, dtype=torch.float16).weights.final_norm, first.weights.final_norm.half())
+    assert torch.equal(
+        random_model(config, 3, dtype=torch.float16).weights.final_norm, first.weights.final_norm.half()
+    )
 
 
 def test_names_are_found_and_unknown_ones_refused(tmp_path):

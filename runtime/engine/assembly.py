@@ -1,0 +1,120 @@
+"""Putting an engine together."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from radixcache import CacheConfig, NullPrefixCache, PrefixCache
+from runtime.attention import BACKENDS, HeadLayout
+from runtime.clock import Clock, WallClock
+from runtime.engine.engine import Engine
+from runtime.engine.executor import TorchExecutor
+from runtime.engine.sampling import Sampler
+from runtime.errors import UnknownName
+from runtime.kv_pool import KVPool
+from runtime.models import Decoder, TextCodec, load_model, load_text
+from scheduler import SchedulerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Settings of an `Engine`.
+
+    Attributes:
+        num_pages: Pages of KV, >= 1.
+        page_size: Tokens a page holds, >= 1.
+        backend: Attention kernels, a name in `runtime.attention.BACKENDS`.
+        cache: Whether prefixes are cached.
+        eviction: Eviction policy, see `radixcache.CacheConfig`.
+        partial_reuse: Whether starts of pages are copied.
+        scheduler: Settings of the scheduler.
+        seed: Of draws for requests that bring none.
+
+    Raises:
+        InvalidConfig: See `CacheConfig`; or no such backend.
+    """
+
+    num_pages: int = 1024
+    page_size: int = 16
+    backend: str = "torch"
+    cache: bool = True
+    eviction: str = "lru"
+    partial_reuse: bool = False
+    scheduler: SchedulerConfig = field(
+        default_factory=lambda: SchedulerConfig(policy="k-lpm", token_budget=512)
+    )
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.cache_config()
+        if self.backend not in BACKENDS:
+            raise UnknownName("attention backend", self.backend, BACKENDS)
+
+    def cache_config(self) -> CacheConfig:
+        """The cache's part of it."""
+        return CacheConfig(
+            num_pages=self.num_pages,
+            page_size=self.page_size,
+            eviction=self.eviction,
+            partial_reuse=self.partial_reuse,
+        )
+
+
+def make_engine(
+    model: Decoder,
+    config: EngineConfig | None = None,
+    *,
+    text: TextCodec | None = None,
+    clock: Clock | None = None,
+) -> Engine:
+    """An engine for a model that is loaded.
+
+    Args:
+        model: The decoder; its dtype and device are those of the KV.
+        config: Settings; `None`: as they are by default.
+        text: Its tokenizer.
+        clock: Tells the time; `None`: the wall clock.
+
+    Raises:
+        BackendUnavailable: The attention backend needs a package or a device that is not there.
+    """
+    config, clock = config or EngineConfig(), clock or WallClock()
+    shape = model.config
+    heads = HeadLayout(shape.heads, shape.kv_heads, shape.head_dim)
+    pool = KVPool(
+        num_layers=shape.layers,
+        num_pages=config.num_pages,
+        page_size=config.page_size,
+        heads=heads,
+        dtype=model.dtype,
+        device=model.device,
+    )
+    attention = BACKENDS[config.backend](heads, config.page_size, model.dtype, model.device)
+    sampler = Sampler(config.seed)
+    cache = (PrefixCache if config.cache else NullPrefixCache)(config.cache_config())
+    return Engine(
+        cache,
+        TorchExecutor(model, pool, attention, sampler, clock),
+        sampler,
+        clock,
+        config=config.scheduler,
+        text=text,
+        eos_ids=frozenset(shape.eos_ids),
+        max_context=shape.max_context,
+    )
+
+
+def load_engine(
+    path_or_name: Path | str,
+    config: EngineConfig | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> Engine:
+    """An engine for a Hugging Face folder, a GGUF file, or a name in `runtime.models.NAMED_MODELS`.
+
+    Raises:
+        RadixCacheError: See `runtime.models.load_model` and `make_engine`.
+    """
+    return make_engine(load_model(path_or_name, dtype, device), config, text=load_text(path_or_name))
