@@ -134,14 +134,6 @@ def test_a_request_that_reads_nothing_matches_nothing():
     assert grove.first() is blind
 
 
-def test_groups_are_followed_apart():
-    grove = Grove()
-    requests = [grove.add(1, 2, group=group) for group in ("a", "b", "a")]
-    grove.cached(1, 2, 3)
-    assert grove.matches(*requests) == [2, 2, 2]
-    assert len(grove.points) == 2
-
-
 def test_a_reset_moves_everybody_to_their_roots():
     grove = Grove()
     grove.cached(1, 2, namespace="b")
