@@ -1,18 +1,22 @@
 """What every client may still be served for."""
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.waiting.rows import doubled
 
+BARRED: Final = -(2**30)
+"""What is added to the match of a request whose client may not be served."""
+
 
 class Balances:
     """Deficits of clients, each with a row as long as it is known; whoever is not known has 0.
 
     Complexity:
-        O(1) for each call; `forget` O(clients).
+        O(1) for each call, but `begin_round` O(clients) in NumPy, `forget` O(clients).
     """
 
     def __init__(self) -> None:
@@ -20,6 +24,7 @@ class Balances:
         self._rows: dict[str | None, int] = {}
         self._free: list[int] = []
         self._since_start = np.zeros(8)
+        self._bars = np.full(8, BARRED, dtype=np.int32)
 
     def __len__(self) -> int:
         """Clients that are known."""
@@ -31,8 +36,8 @@ class Balances:
         if row is None:
             row = self._rows[client] = self._free.pop() if self._free else len(self._rows)
             if row == len(self._since_start):
-                self._since_start = doubled(self._since_start)
-            self._since_start[row] = -self._handed_out
+                self._since_start, self._bars = doubled(self._since_start), doubled(self._bars)
+            self._since_start[row], self._bars[row] = -self._handed_out, BARRED
         return row
 
     def deficit(self, client: str | None) -> float:
@@ -44,19 +49,17 @@ class Balances:
         """Say what a client may be served for."""
         row = self.row_of(client)  # may make room
         self._since_start[row] = deficit - self._handed_out
+        self._bars[row] = 0 if self.deficit(client) > 0 else BARRED
 
-    def hand_out(self, tokens: int) -> None:
-        """Everybody may be served for so many tokens more."""
-        self._handed_out += tokens
+    def begin_round(self, rows: npt.NDArray[np.int64], quantum: int) -> None:
+        """Hand out quanta to everybody, so many that one of the clients with these rows may be served."""
+        best = float(self._since_start[rows].max()) + self._handed_out
+        self._handed_out += (int(-best // quantum) + 1) * quantum
+        self._bars[:] = np.where(self._since_start > -self._handed_out, 0, BARRED)
 
-    def in_rows(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Deficits of the clients that have these rows, less `handed_out`."""
-        return self._since_start.take(rows)
-
-    @property
-    def handed_out(self) -> int:
-        """What was handed out to everybody so far, tokens."""
-        return self._handed_out
+    def bars(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """0 for each row whose client may be served, `BARRED` for the others."""
+        return self._bars.take(rows)
 
     def forget(self, is_needed: Callable[[str | None], bool]) -> None:
         """Drop clients that owe nothing and are not needed."""

@@ -12,7 +12,7 @@ from scheduler.request import Request
 from scheduler.waiting import OLDEST, WaitingForest
 from scheduler.waiting.anchors import Anchor, Anchors
 from scheduler.waiting.choice import Choice
-from scheduler.waiting.columns import RequestColumns
+from scheduler.waiting.columns import MakeKey, RequestColumns
 from scheduler.waiting.node import WaitNode
 from scheduler.waiting.order import NodeOrder, PointOrder
 from scheduler.waiting.points import Points
@@ -139,11 +139,24 @@ class PointPolicy(ForestPolicy):
 
 
 class ColumnPolicy(ForestPolicy):
-    """An order over all requests, with columns of its own; a subclass says which row comes first."""
+    """An order over all requests, each a row; a subclass says which row comes first.
 
-    def __init__(self, cache: PrefixCache, *own: tuple[npt.DTypeLike, float]) -> None:
+    Args:
+        cache: Where prefixes are found.
+        make_key: See `RequestColumns`.
+        key: See `RequestColumns`.
+        own: See `RequestColumns`.
+    """
+
+    def __init__(
+        self,
+        cache: PrefixCache,
+        make_key: MakeKey,
+        key: tuple[npt.DTypeLike, float],
+        *own: tuple[npt.DTypeLike, float],
+    ) -> None:
         anchors = Anchors(cache.config)
-        self._columns = RequestColumns(anchors, *own)
+        self._columns = RequestColumns(anchors, make_key, key, *own)
         super().__init__(cache, anchors, self._columns)
 
     def _add(self, request: Request, *own: float) -> None:
@@ -156,6 +169,6 @@ class ColumnPolicy(ForestPolicy):
         self._columns.remove(request)
         self.forest.remove(request)
 
-    def _request(self, number: int | None) -> Request | None:
-        """The waiting request with this number."""
-        return None if number is None else self.forest.numbered(number)
+    def _request_in(self, row: int) -> Request:
+        """The request that has a row."""
+        return self.forest.numbered(self._columns.number_at(row))

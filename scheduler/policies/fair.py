@@ -1,13 +1,15 @@
 """Longest prefix match within, equal service between clients."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
 from radixcache import PrefixCache
-from scheduler.policies.balances import Balances
+from scheduler.policies.balances import BARRED, Balances
 from scheduler.policies.base import ColumnPolicy, PolicyOptions
 from scheduler.request import Request
+from scheduler.waiting.rows import Array
 
 _CLIENT = 0
 _MANY_IDLE = 64
@@ -38,7 +40,7 @@ class Fair(ColumnPolicy):
         self._output_weight = options.output_weight
         self._balances = Balances()
         self._num_waiting: Counter[str | None] = Counter()
-        super().__init__(cache, (np.int64, 0))
+        super().__init__(cache, _match, (np.int32, BARRED), (np.int64, 0))
 
     @property
     def is_as_new(self) -> bool:
@@ -61,19 +63,22 @@ class Fair(ColumnPolicy):
 
     def head(self, now: float) -> Request | None:
         """See `QueuePolicy`."""
-        columns, balances = self._columns, self._balances
-        if not len(columns):
+        if not len(self):
             return None
-        columns.follow()
-        since_start = balances.in_rows(columns.own(_CLIENT))
-        since_start += columns.bars
-        best = float(since_start.max()) + balances.handed_out
-        if best == -np.inf:
-            return None
-        if best <= 0:
-            balances.hand_out((int(-best // self._quantum) + 1) * self._quantum)
-        may_be_served = since_start > -balances.handed_out
-        return self._request(columns.first_highest(np.where(may_be_served, columns.matches, -np.inf)))
+        self._columns.follow()
+        clients, matches = self._columns.own(_CLIENT), self._columns.keys
+        row = self._longest(clients, matches)
+        if row is None and (matches >= 0).any():
+            self._balances.begin_round(clients[matches >= 0], self._quantum)
+            row = self._longest(clients, matches)
+        return None if row is None else self._request_in(row)
+
+    def _longest(self, clients: Array, matches: Array) -> int | None:
+        """The first of the rows with the longest match whose client may be served."""
+        scores = self._balances.bars(clients)
+        scores += matches
+        row = int(scores.argmax())
+        return row if scores[row] >= 0 else None
 
     def admitted(self, request: Request, extend_len: int) -> None:
         """See `QueuePolicy`: the client pays for what is computed."""
@@ -96,3 +101,8 @@ class Fair(ColumnPolicy):
         """Drop clients that neither wait nor owe, when they are many."""
         if len(self._balances) > 2 * len(self._num_waiting) + _MANY_IDLE:
             self._balances.forget(self._num_waiting.__contains__)
+
+
+def _match(match: Any, rows: Any) -> Any:
+    del rows  # whoever asks
+    return match

@@ -1,11 +1,12 @@
 """Highest response ratio next."""
 
+from typing import Any
+
 import numpy as np
 
 from radixcache import PrefixCache
 from scheduler.policies.base import ColumnPolicy, PolicyOptions
 from scheduler.request import Request
-from scheduler.waiting.columns import Column
 
 _SINCE, _LENGTH = range(2)
 
@@ -24,7 +25,10 @@ class HRRN(ColumnPolicy):
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._page_size = cache.config.page_size
-        super().__init__(cache, (np.float64, 0.0), (np.float64, 1.0))
+        super().__init__(cache, self._uncached, (np.float64, np.inf), (np.float64, 0.0), (np.float64, 1.0))
+
+    def _uncached(self, match: Any, rows: Any) -> Any:
+        return self._columns.own(_LENGTH)[rows] - match * self._page_size
 
     def add(self, request: Request) -> None:
         """See `QueuePolicy`."""
@@ -33,11 +37,15 @@ class HRRN(ColumnPolicy):
 
     def head(self, now: float) -> Request | None:
         """See `QueuePolicy`."""
-        columns = self._columns
-        if not len(columns):
+        if not len(self):
             return None
-        columns.follow()
-        ratios: Column = now - columns.own(_SINCE) + 1.0
-        ratios /= columns.own(_LENGTH) - columns.matches * self._page_size
-        ratios += columns.bars
-        return self._request(columns.first_highest(ratios))
+        self._columns.follow()
+        uncached = self._columns.keys
+        ratios = now - self._columns.own(_SINCE)
+        ratios += 1.0
+        ratios /= uncached
+        row = int(ratios.argmax())
+        if uncached[row] == np.inf:  # all are held, or this time is before all of theirs
+            ratios[uncached == np.inf] = -np.inf
+            row = int(ratios.argmax())
+        return None if uncached[row] == np.inf else self._request_in(row)

@@ -1,6 +1,6 @@
 """Every waiting request as a row of numbers, for orders that change by themselves."""
 
-from typing import Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,19 @@ from scheduler.waiting.node import WaitNode
 from scheduler.waiting.rows import Array, NumberedRows
 from scheduler.waiting.table import NodeTable
 
-Column = npt.NDArray[np.float64]
-
 _FEW: Final = 512
 
 
+class MakeKey(Protocol):
+    """Makes the keys of requests out of their match."""
+
+    def __call__(self, match: Any, rows: Any) -> Any:
+        """Keys of the requests in some rows, which match so many pages; numbers, or arrays of one shape."""
+        ...
+
+
 class RequestColumns:
-    """What an order knows of every request that waits, its match, and whether it is held. A `NodeOrder`.
+    """What an order knows of every request that waits, and a key that follows its match. A `NodeOrder`.
 
     A request's match is that of the nearest node above it that is not cold. Nodes that moved are noted, and
     when somebody asks, the requests below them are looked up: one by one where they are few, otherwise all at
@@ -25,32 +31,38 @@ class RequestColumns:
 
     Args:
         anchors: Where the forest keeps the ends of what is cached.
-        own: Type of each column of the order's own, and what stands there in a gap.
+        make_key: Makes the key of a request that may come next.
+        key: Type of the keys, and what stands there where a request is held, and in a gap.
+        own: The same for each column of the order's own.
 
     Complexity:
         O(log waiting) amortised for each request that comes or goes, O(1) for each node that moves. `follow`:
-        O(requests that moved), at most O(waiting) in NumPy, for 10,000 some 300 µs. `first_highest`:
-        O(waiting) in NumPy, for 10,000 some 2 µs.
+        O(requests that moved), at most O(waiting) in NumPy, for 10,000 some 300 µs.
     """
 
-    def __init__(self, anchors: Anchors, *own: tuple[npt.DTypeLike, float]) -> None:
+    def __init__(
+        self,
+        anchors: Anchors,
+        make_key: MakeKey,
+        key: tuple[npt.DTypeLike, float],
+        *own: tuple[npt.DTypeLike, float],
+    ) -> None:
         self._anchors = anchors
+        self._make_key = make_key
+        self._barred = key[1]
         self._table = NodeTable()
         self._moved: set[WaitNode] = set()
         self._few = _FEW
-        self._match, self._bar, self._end = range(len(own), len(own) + 3)
-        self._rows = NumberedRows([*own, (np.float64, 0.0), (np.float64, -np.inf), (np.int64, 0)])
+        self._num_own = len(own)
+        self._rows = NumberedRows([*own, key, (np.int64, 0)])
 
     # Requests
 
     def add(self, request: Request, node: WaitNode, *own: float) -> None:
         """A request waits, whose prompt ends with a node; `own` is what the order knows of it."""
-        below, point = node, node
-        while point.is_cold:
-            assert point.parent is not None
-            below, point = point, point.parent
-        bar = _bar(self._anchors.is_held(point) or self._anchors.is_held(below))
-        self._rows.append(request.number, *own, point.match, bar, self._table.row_of(node))
+        point, is_held = self._leaves(node)
+        row = self._rows.append(request.number, *own, self._barred, self._table.row_of(node))
+        self._set_keys(row, point.match, is_held)
 
     def remove(self, request: Request) -> None:
         """A request waits no longer."""
@@ -59,26 +71,18 @@ class RequestColumns:
     def __len__(self) -> int:
         return len(self._rows)
 
-    # What is known of them; rows stand oldest first, with gaps
-
     def own(self, index: int) -> Array:
-        """A column of the order's own."""
+        """A column of the order's own, oldest first, with gaps."""
         return self._rows.column(index)
 
     @property
-    def matches(self) -> Column:
-        """Pages of each request that are cached; 0 in a gap."""
-        return self._rows.column(self._match)
+    def keys(self) -> Array:
+        """The keys, in the same rows."""
+        return self._rows.column(self._num_own)
 
-    @property
-    def bars(self) -> Column:
-        """0 where a request may come next, minus infinity where it is held or in a gap."""
-        return self._rows.column(self._bar)
-
-    def first_highest(self, scores: Column) -> int | None:
-        """The number of the oldest request with the highest score; `None` where all are minus infinity."""
-        row = int(scores.argmax())
-        return None if scores[row] == -np.inf else self._rows.number_at(row)
+    def number_at(self, row: int) -> int:
+        """The number of the request that has a row."""
+        return self._rows.number_at(row)
 
     # Nodes
 
@@ -111,43 +115,44 @@ class RequestColumns:
     # Matches
 
     def follow(self) -> None:
-        """Look up those below the nodes that moved, so that `matches` and `bars` are true."""
+        """Look up those below the nodes that moved, so that the keys are true."""
         if sum(node.weight for node in self._moved) > self._few:
             self._look_up_all()
         elif self._moved:
             self._look_up_below()
         self._moved.clear()
 
+    def _leaves(self, node: WaitNode) -> tuple[WaitNode, bool]:
+        """The point above a node, and whether prompts that go through both are held."""
+        below, point = node, node
+        while point.is_cold:
+            assert point.parent is not None
+            below, point = point, point.parent
+        return point, self._anchors.is_held(point) or (below is not point and self._anchors.is_held(below))
+
     def _look_up_below(self) -> None:
-        numbers: list[int] = []
-        found: list[tuple[int, float]] = []
         for node in self._moved:
-            below, point = node, node
-            while point.is_cold:
-                assert point.parent is not None
-                below, point = point, point.parent
-            is_held = self._anchors.is_held(point) or self._anchors.is_held(below)
+            point, is_held = self._leaves(node)
+            numbers: dict[bool, list[int]] = {False: [], True: []}
             pending = [(node, is_held)]
             while pending:
                 at, is_held = pending.pop()
-                numbers += at.requests
-                found += [(point.match, _bar(is_held))] * len(at.requests)
+                numbers[is_held] += at.requests
                 pending += [
                     (child, is_held or (at is point and self._anchors.is_held(child)))
                     for child in at.children.values()
                     if child.is_cold
                 ]
-        if numbers:
-            rows = self._rows.rows_of(numbers)
-            self.matches[rows], self.bars[rows] = np.array(found).T
+            for is_held, those in numbers.items():
+                if those:
+                    self._set_keys(self._rows.rows_of(those), point.match, is_held)
 
     def _look_up_all(self) -> None:
         self._rows.close_gaps()
-        points, nexts, matches = self._table.points_above(self._rows.column(self._end))
+        points, nexts, matches = self._table.points_above(self._rows.column(self._num_own + 1))
         is_held = self._table.marked(self._anchors.held())
-        self.matches[:] = matches
-        self.bars[:] = np.where(is_held[points] | is_held[nexts], -np.inf, 0.0)
+        self.keys[:] = self._make_key(matches, slice(None))
+        self.keys[is_held[points] | is_held[nexts]] = self._barred
 
-
-def _bar(is_held: bool) -> float:
-    return -np.inf if is_held else 0.0
+    def _set_keys(self, rows: Array | int, match: int, is_held: bool) -> None:
+        self.keys[rows] = self._barred if is_held else self._make_key(match, rows)

@@ -36,8 +36,8 @@ class NumberedRows:
         """Requests that have a row."""
         return self._num_rows - self._num_gaps
 
-    def append(self, number: int, *values: float) -> None:
-        """A row for a request whose number is larger than all others."""
+    def append(self, number: int, *values: float) -> int:
+        """A row for a request whose number is larger than all others; returns which."""
         row = self._num_rows
         if row == len(self._numbers):
             self._numbers, self._is_taken = doubled(self._numbers), doubled(self._is_taken)
@@ -46,6 +46,7 @@ class NumberedRows:
         for column, value in zip(self._columns, values, strict=True):
             column[row] = value
         self._num_rows += 1
+        return row
 
     def remove(self, row: int) -> None:
         """The request of a row waits no longer. Row numbers found before are void."""
@@ -73,8 +74,10 @@ class NumberedRows:
         """The row of a request that has one."""
         return int(self._numbers[: self._num_rows].searchsorted(number))
 
-    def rows_of(self, numbers: Sequence[int]) -> npt.NDArray[np.int64]:
-        """The rows of requests that have one."""
+    def rows_of(self, numbers: Sequence[int]) -> npt.NDArray[np.int64] | int:
+        """The rows of requests that have one, to index columns with."""
+        if len(numbers) == 1:
+            return self.row_of(numbers[0])
         return self._numbers[: self._num_rows].searchsorted(np.array(numbers, dtype=np.int64))
 
     def number_at(self, row: int) -> int:

@@ -27,11 +27,16 @@ class NodeTable:
         self._row_of: dict[WaitNode, int] = {}
         self._free: list[int] = []
         self._unwritten: set[WaitNode] = set()
-        self._parents: Rows = np.zeros(64, dtype=np.int64)
-        self._matches: Rows = np.zeros(64, dtype=np.int64)
+        self._parents: Rows = _small()
+        self._matches: Rows = _small()
 
     def row_of(self, node: WaitNode) -> int:
         """The row of a node, the same as long as it is in the tree."""
+        if node not in self._row_of:
+            self.changed(node)
+        return self._row(node)
+
+    def _row(self, node: WaitNode) -> int:
         row = self._row_of.get(node)
         if row is None:
             row = self._row_of[node] = self._free.pop() if self._free else len(self._row_of)
@@ -50,6 +55,7 @@ class NodeTable:
         row = self._row_of.pop(node, None)
         if not self._row_of:
             self._free.clear()
+            self._parents, self._matches = _small(), _small()
         elif row is not None:
             self._free.append(row)
 
@@ -81,10 +87,14 @@ class NodeTable:
     def _write(self) -> None:
         while self._unwritten:
             nodes, self._unwritten = list(self._unwritten), set()
-            rows = [self.row_of(node) for node in nodes]
-            parents = [self.row_of(node if node.parent is None else node.parent) for node in nodes]
+            rows = [self._row(node) for node in nodes]
+            parents = [self._row(node if node.parent is None else node.parent) for node in nodes]
             num_rows = len(self._row_of) + len(self._free)
             while len(self._parents) < num_rows:
                 self._parents, self._matches = doubled(self._parents), doubled(self._matches)
             self._parents[rows] = parents
             self._matches[rows] = [_COLD if node.is_cold else node.match for node in nodes]
+
+
+def _small() -> Rows:
+    return np.zeros(8, dtype=np.int64)

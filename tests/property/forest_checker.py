@@ -155,7 +155,7 @@ def check_columns(columns: RequestColumns, forest: WaitingForest, nodes: list[Wa
     columns.follow()
     assert len(columns) == len(forest)
     numbers = sorted(forest._node_of)
-    rows = columns._rows.rows_of(numbers).tolist()
+    rows = [columns._rows.row_of(number) for number in numbers]
     assert [columns._rows.number_at(row) for row in rows] == numbers
     for number, row in zip(numbers, rows, strict=True):
         end = forest._node_of[number]
@@ -164,11 +164,10 @@ def check_columns(columns: RequestColumns, forest: WaitingForest, nodes: list[Wa
             assert at.parent is not None
             at = at.parent
             is_barred = is_barred or is_held(forest, at)
-        assert columns.matches[row] == at.match
-        assert columns.bars[row] == (-float("inf") if is_barred else 0)
-        assert columns._rows.column(columns._end)[row] == columns._table._row_of[end]
-    gaps = set(range(len(columns.bars))) - set(rows)
-    assert all(columns.bars[row] == -float("inf") for row in gaps)
+        assert columns.keys[row] == (columns._barred if is_barred else columns._make_key(at.match, row))
+        assert columns._rows.column(columns._num_own + 1)[row] == columns._table._row_of[end]
+    gaps = set(range(len(columns.keys))) - set(rows)
+    assert all(columns.keys[row] == columns._barred for row in gaps)
     assert len(gaps) <= len(rows) // 2 + 8
     check_table(columns._table, set(nodes))
 
