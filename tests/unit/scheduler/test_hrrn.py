@@ -52,13 +52,14 @@ def test_rows_of_nodes_and_requests_that_left_are_used_again():
         queue.remove(request)
     assert queue.head(1.0) is None
     assert not queue._columns._table._row_of
+    assert len(queue._columns._table._parents) < size
     assert len(queue._columns.keys) <= 16
     for number in range(300, 600):
         request = Request.of(f"r{number}", ids(0, 3 + number % 50), 1)
         request.number, request.submitted_at = number, 0.0
         queue.add(request)
     queue._columns._look_up_all()
-    assert len(queue._columns._table._parents) == size
+    assert len(queue._columns._table._parents) <= size
     assert queue.head(1.0).number == 300
 
 
