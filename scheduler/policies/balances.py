@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.waiting.rows import doubled
+from scheduler.waiting.rows import grown
 
 BARRED: Final = -(2**30)
 """What is added to the match of a request whose client may not be served."""
@@ -36,7 +36,7 @@ class Balances:
         if row is None:
             row = self._rows[client] = self._free.pop() if self._free else len(self._rows)
             if row == len(self._since_start):
-                self._since_start, self._bars = doubled(self._since_start), doubled(self._bars)
+                self._since_start, self._bars = grown(self._since_start), grown(self._bars)
             self._since_start[row], self._bars[row] = -self._handed_out, BARRED
         return row
 

@@ -40,8 +40,8 @@ class NumberedRows:
         """A row for a request whose number is larger than all others; returns which."""
         row = self._num_rows
         if row == len(self._numbers):
-            self._numbers, self._is_taken = doubled(self._numbers), doubled(self._is_taken)
-            self._columns = [doubled(column) for column in self._columns]
+            self._numbers, self._is_taken = grown(self._numbers), grown(self._is_taken)
+            self._columns = [grown(column) for column in self._columns]
         self._numbers[row], self._is_taken[row] = number, True
         for column, value in zip(self._columns, values, strict=True):
             column[row] = value
@@ -63,9 +63,7 @@ class NumberedRows:
             return
         taken = np.flatnonzero(self._is_taken[: self._num_rows])
         self._num_rows, self._num_gaps = len(taken), 0
-        size = _SMALLEST
-        while size < len(taken):
-            size *= 2
+        size = len(taken) + len(taken) // 4 + _SMALLEST
         self._numbers = _chosen(self._numbers, taken, size)
         self._columns = [_chosen(column, taken, size) for column in self._columns]
         self._is_taken = np.ones(size, dtype=np.bool_)
@@ -89,9 +87,10 @@ class NumberedRows:
         return self._columns[index][: self._num_rows]
 
 
-def doubled(column: Array) -> Array:
-    """A column with room for twice as much."""
-    return np.concatenate((column, np.empty_like(column)))
+def grown(column: Array) -> Array:
+    """A column with room for a quarter more."""
+    more = np.empty(len(column) // 4 + _SMALLEST, dtype=column.dtype)
+    return np.concatenate((column, more))
 
 
 def _chosen(column: Array, rows: Array, size: int) -> Array:

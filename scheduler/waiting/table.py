@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.waiting.node import WaitNode
-from scheduler.waiting.rows import doubled
+from scheduler.waiting.rows import grown
 
 Rows = npt.NDArray[np.int64]
 
@@ -91,7 +91,7 @@ class NodeTable:
             parents = [self._row(node if node.parent is None else node.parent) for node in nodes]
             num_rows = len(self._row_of) + len(self._free)
             while len(self._parents) < num_rows:
-                self._parents, self._matches = doubled(self._parents), doubled(self._matches)
+                self._parents, self._matches = grown(self._parents), grown(self._matches)
             self._parents[rows] = parents
             self._matches[rows] = [_COLD if node.is_cold else node.match for node in nodes]
 
