@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_SMALLEST = 8
+_SMALLEST = 4
 
 
 class NumberedRows:

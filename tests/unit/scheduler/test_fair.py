@@ -162,6 +162,26 @@ def test_clients_that_neither_wait_nor_owe_are_forgotten():
     assert not fair._num_waiting
 
 
+def test_a_prefix_moves_once_however_many_clients_wait_for_it(monkeypatch):
+    cache = Loop().cache
+    fair = Fair(cache, PolicyOptions())
+    for number in range(200):
+        request = Request.of(f"r{number}", [*ids(0, 8), number], 1, client=f"client{number}")
+        request.number = number
+        fair.add(request)
+    anchors, moved = fair.forest._anchors, []
+    real = anchors.put
+    monkeypatch.setattr(anchors, "put", lambda node, *rest: (moved.append(node), real(node, *rest)))
+    leader = cache.open([*ids(0, 8), 1000])
+    leader.reserve(9)
+    leader.advance(9)
+    leader.close()
+    assert len(moved) == 1
+    assert fair._columns.keys.tolist() == [0] * 200
+    assert fair.head(0).number == 0
+    assert fair._columns.keys.tolist() == [2] * 200
+
+
 def makespan(policy: str, *, num_requests: int = 700, backlog: int = 150) -> float:
     """Time for sessions of three clients with prefixes of their own, in a pool that holds a part of them.
 
