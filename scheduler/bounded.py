@@ -5,7 +5,7 @@ from collections.abc import Callable
 from scheduler.overtakes import Overtakes
 from scheduler.policies.base import QueuePolicy
 from scheduler.request import Request
-from scheduler.waiting.forest import Anchor
+from scheduler.waiting.anchors import Anchor
 
 
 class BoundedWaiting:
@@ -17,7 +17,8 @@ class BoundedWaiting:
         group_of: Requests are counted within their group, and only overtaken within it.
 
     Complexity:
-        `head`: that of the inner order, plus O(groups) where all are held.
+        `head`: that of the inner order; where all are held, plus O(groups in which somebody is due). The
+        rest: see `Overtakes`.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class BoundedWaiting:
         self._limit = limit
         self._group_of = group_of
         self._groups: dict[str | None, Overtakes] = {}
+        self._due: dict[str | None, Request] = {}
 
     def add(self, request: Request) -> None:
         """See `QueuePolicy`."""
@@ -38,6 +40,7 @@ class BoundedWaiting:
         if overtakes is None:
             overtakes = self._groups[group] = Overtakes()
         overtakes.arrived(request, self._limit(len(overtakes)))
+        self._note_due(group, overtakes)
         self._inner.add(request)
 
     def remove(self, request: Request) -> None:
@@ -51,18 +54,28 @@ class BoundedWaiting:
         self._left(request, admitted=True)
 
     def _left(self, request: Request, *, admitted: bool) -> None:
-        overtakes = self._groups[self._group_of(request)]
+        group = self._group_of(request)
+        overtakes = self._groups[group]
         overtakes.left(request.number, admitted=admitted)
+        self._note_due(group, overtakes)
         if not overtakes:
-            del self._groups[self._group_of(request)]
+            del self._groups[group]
+
+    def _note_due(self, group: str | None, overtakes: Overtakes) -> None:
+        due = overtakes.due()
+        if due is not None:
+            self._due[group] = due
+        else:
+            self._due.pop(group, None)
 
     def head(self, now: float) -> Request | None:
         """See `QueuePolicy`."""
         request = self._inner.head(now)
+        if not self._due:
+            return request
         if request is not None:
-            return self._groups[self._group_of(request)].due() or request
-        due = [overtakes.due() for overtakes in self._groups.values()]
-        return min((each for each in due if each is not None), key=lambda each: each.number, default=None)
+            return self._due.get(self._group_of(request), request)
+        return min(self._due.values(), key=lambda due: due.number)
 
     def generated(self, request: Request, num_tokens: int) -> None:
         """See `QueuePolicy`."""

@@ -4,7 +4,7 @@ from radixcache import Namespace, PrefixCache, Tokens
 from radixcache.allocator import PageArray
 from scheduler.policies.base import QueuePolicy
 from scheduler.request import Request
-from scheduler.waiting.forest import Anchor
+from scheduler.waiting.anchors import Anchor
 
 
 class Leaders:

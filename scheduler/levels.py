@@ -3,9 +3,9 @@
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
-from scheduler.policies.base import QueuePolicy
+from scheduler.policies.base import ForestPolicy, QueuePolicy
 from scheduler.request import Request
-from scheduler.waiting.forest import Anchor
+from scheduler.waiting.anchors import Anchor
 
 
 class PriorityLevels:
@@ -17,6 +17,8 @@ class PriorityLevels:
     Args:
         make: Makes the order within a level.
         step: Time that counts as much as one level, in the unit of `now`, > 0.
+
+    A level that nobody waits in is dropped, unless its order remembers what was before.
 
     Complexity:
         O(levels) for each call, plus that of the order within.
@@ -34,38 +36,49 @@ class PriorityLevels:
         level = self._levels.get(request.priority)
         if level is None:
             level = self._levels[request.priority] = self._make()
-            self._since[request.priority] = OrderedDict()
             for held in self._holds.elements():
                 level.hold(*held)
         assert request.submitted_at is not None
-        self._since[request.priority][request.number] = request.submitted_at
+        since = self._since.setdefault(request.priority, OrderedDict())
+        since[request.number] = request.submitted_at
         level.add(request)
 
     def remove(self, request: Request) -> None:
         """See `QueuePolicy`."""
         self._levels[request.priority].remove(request)
-        del self._since[request.priority][request.number]
+        self._left(request)
 
     def admitted(self, request: Request, extend_len: int) -> None:
         """See `QueuePolicy`."""
         self._levels[request.priority].admitted(request, extend_len)
-        del self._since[request.priority][request.number]
+        self._left(request)
+
+    def _left(self, request: Request) -> None:
+        priority = request.priority
+        del self._since[priority][request.number]
+        if not self._since[priority]:
+            del self._since[priority]
+            level = self._levels[priority]
+            if isinstance(level, ForestPolicy) and level.is_as_new:
+                del self._levels[priority]
 
     def head(self, now: float) -> Request | None:
         """See `QueuePolicy`."""
-        for priority in sorted(self._levels, key=lambda each: (-self._standing(each, now), -each)):
+        for priority in sorted(self._since, key=lambda each: (-self._standing(each, now), -each)):
             request = self._levels[priority].head(now)
             if request is not None:
                 return request
         return None
 
     def _standing(self, priority: int, now: float) -> float:
-        oldest = next(iter(self._since[priority].values()), now)
+        oldest = next(iter(self._since[priority].values()))
         return priority + (now - oldest) / self._step
 
     def generated(self, request: Request, num_tokens: int) -> None:
-        """See `QueuePolicy`."""
-        self._levels[request.priority].generated(request, num_tokens)
+        """See `QueuePolicy`. A level that was dropped has nothing to note."""
+        level = self._levels.get(request.priority)
+        if level is not None:
+            level.generated(request, num_tokens)
 
     def hold(self, anchor: Anchor, next_page: bytes) -> None:
         """See `QueuePolicy`."""

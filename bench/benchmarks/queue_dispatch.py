@@ -32,8 +32,8 @@ NOTES = (
         "of fair the order within the client. The orders that bound waiting do so here, too."
     ),
     (
-        "Entries are those of every dictionary, list and heap of the queue, and the nodes of its tree. Where "
-        "waiting is bounded, most belong to the tree that counts overtakes."
+        "Entries are those of every dictionary, list, heap and array of the queue, and the nodes of its "
+        "tree; not among them is one byte for each page of the pool."
     ),
 )
 

@@ -1,8 +1,9 @@
-"""How much bookkeeping a waiting queue keeps: entries of all its containers, whatever they are called."""
+"""How much bookkeeping a waiting queue keeps: entries of all that holds some, whatever it is called."""
 
 from collections import deque
 from collections.abc import Iterator
 
+import numpy as np
 from sortedcontainers import SortedList
 
 from scheduler import Request, SchedulerConfig
@@ -12,9 +13,10 @@ _NOT_OURS = (Request, SchedulerConfig)
 
 
 def count_entries(queue: object) -> dict[str, int]:
-    """Entries of every dictionary, list, set and heap that a queue reaches, and the nodes of its tree.
+    """Entries of every dictionary, list, set, heap and array that a queue reaches, and the nodes of its tree.
 
     Requests, the cache and what functions close over are not followed. A tuple counts as part of its entry.
+    Flags of one byte in an array, such as the one that there is for each page of the pool, do not count.
 
     Returns:
         Entries by "Class.attribute"; objects by "Class" where there is more than one.
@@ -38,6 +40,9 @@ def count_entries(queue: object) -> dict[str, int]:
             if not isinstance(item, tuple):
                 counts[name] = counts.get(name, 0) + len(item)
             pending.extend((name, value) for value in item)
+        elif isinstance(item, np.ndarray):
+            seen.add(id(item))
+            counts[name] = counts.get(name, 0) + (item.size if item.itemsize > 1 else 0)
         elif _is_part(item):
             seen.add(id(item))
             counts[type(item).__name__] = counts.get(type(item).__name__, 0) + 1

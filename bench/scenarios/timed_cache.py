@@ -16,11 +16,17 @@ class TimedCache(PrefixCache):
 
     def __init__(self, config: CacheConfig, meter: Meter) -> None:
         self._meter = meter
+        self._timed: dict[CacheObserver, _Timed] = {}
         super().__init__(config)
 
     def subscribe(self, observer: CacheObserver) -> None:
         """See `PrefixCache`."""
-        super().subscribe(_Timed(observer, self._meter))
+        timed = self._timed[observer] = _Timed(observer, self._meter)
+        super().subscribe(timed)
+
+    def unsubscribe(self, observer: CacheObserver) -> None:
+        """See `PrefixCache`."""
+        super().unsubscribe(self._timed.pop(observer))
 
 
 class _Timed:

@@ -4,12 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+import numpy.typing as npt
+
 from radixcache import PrefixCache
 from radixcache.errors import InvalidConfig
 from scheduler.request import Request
 from scheduler.waiting import OLDEST, WaitingForest
+from scheduler.waiting.anchors import Anchor, Anchors
 from scheduler.waiting.choice import Choice
-from scheduler.waiting.forest import Anchor
+from scheduler.waiting.columns import MakeKey, RequestColumns
+from scheduler.waiting.node import WaitNode
+from scheduler.waiting.order import NodeOrder, PointOrder
 from scheduler.waiting.points import Points
 
 
@@ -80,14 +85,19 @@ MakePolicy: TypeAlias = Callable[[PrefixCache, PolicyOptions], QueuePolicy]
 
 
 class ForestPolicy:
-    """An order over the points of a forest; a subclass says which point comes first.
+    """An order that follows a forest; a subclass says who is first.
 
     Complexity:
-        `add` and `remove`: see `WaitingForest`. The rest O(1).
+        `add`, `remove` and `admitted`: see `WaitingForest`. The rest O(1).
     """
 
-    def __init__(self, cache: PrefixCache, points: Points, choice: Choice = OLDEST) -> None:
-        self.forest = WaitingForest(cache, points, choice)
+    def __init__(self, cache: PrefixCache, anchors: Anchors, order: NodeOrder) -> None:
+        self.forest = WaitingForest(cache, anchors, order)
+
+    @property
+    def is_as_new(self) -> bool:
+        """Whether an empty queue of this order could be replaced by a new one, but for what is held."""
+        return True
 
     def add(self, request: Request) -> None:
         """See `QueuePolicy`."""
@@ -99,7 +109,7 @@ class ForestPolicy:
 
     def admitted(self, request: Request, extend_len: int) -> None:
         """See `QueuePolicy`."""
-        self.forest.remove(request)
+        self.remove(request)
 
     def generated(self, request: Request, num_tokens: int) -> None:
         """See `QueuePolicy`. Nothing to note."""
@@ -114,3 +124,51 @@ class ForestPolicy:
 
     def __len__(self) -> int:
         return len(self.forest)
+
+
+class PointPolicy(ForestPolicy):
+    """An order over the points of a forest; a subclass says which point comes first."""
+
+    def __init__(self, cache: PrefixCache, points: Points, choice: Choice = OLDEST) -> None:
+        anchors = Anchors(cache.config)
+        super().__init__(cache, anchors, PointOrder(anchors.is_held, points, choice))
+
+    def _request_at(self, point: WaitNode | None) -> Request | None:
+        """The best request of a point."""
+        return None if point is None else self.forest.numbered(point.best)
+
+
+class ColumnPolicy(ForestPolicy):
+    """An order over all requests, each a row; a subclass says which row comes first.
+
+    Args:
+        cache: Where prefixes are found.
+        make_key: See `RequestColumns`.
+        key: See `RequestColumns`.
+        own: See `RequestColumns`.
+    """
+
+    def __init__(
+        self,
+        cache: PrefixCache,
+        make_key: MakeKey,
+        key: tuple[npt.DTypeLike, float],
+        *own: tuple[npt.DTypeLike, float],
+    ) -> None:
+        anchors = Anchors(cache.config)
+        self._columns = RequestColumns(anchors, make_key, key, *own)
+        super().__init__(cache, anchors, self._columns)
+
+    def _add(self, request: Request, *own: float) -> None:
+        """Add a request with its values."""
+        self.forest.add(request)
+        self._columns.add(request, self.forest.node_of(request), *own)
+
+    def remove(self, request: Request) -> None:
+        """See `QueuePolicy`."""
+        self._columns.remove(request)
+        self.forest.remove(request)
+
+    def _request_in(self, row: int) -> Request:
+        """The request that has a row."""
+        return self.forest.numbered(self._columns.number_at(row))

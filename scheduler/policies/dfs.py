@@ -1,14 +1,14 @@
 """Depth first, heaviest subtree first."""
 
 from radixcache import PrefixCache
-from scheduler.policies.base import ForestPolicy, PolicyOptions
+from scheduler.policies.base import PointPolicy, PolicyOptions
 from scheduler.request import Request
 from scheduler.waiting import HEAVIEST
 from scheduler.waiting.node import Rank, WaitNode
 from scheduler.waiting.points import SortedPoints
 
 
-class DFS(ForestPolicy):
+class DFS(PointPolicy):
     """Depth-first order over the prompts that wait, for batches that are known as a whole.
 
     Goes on below the deepest prefix that is cached and has requests left, into the subtree in which most
@@ -26,9 +26,8 @@ class DFS(ForestPolicy):
         super().__init__(cache, self._points, HEAVIEST)
 
     def head(self, now: float) -> Request | None:
-        """See `QueuePolicy`. O(d)."""
-        point = self._points.first()
-        return None if point is None else self.forest.request_at(point)
+        """See `QueuePolicy`. O(1)."""
+        return self._request_at(self._points.first())
 
 
 def _deepest_lightest(node: WaitNode) -> Rank:

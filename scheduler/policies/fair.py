@@ -1,17 +1,21 @@
 """Longest prefix match within, equal service between clients."""
 
 from collections import Counter
+from typing import Any
+
+import numpy as np
 
 from radixcache import PrefixCache
-from scheduler.policies.base import ForestPolicy, PolicyOptions
+from scheduler.policies.balances import BARRED, Balances
+from scheduler.policies.base import ColumnPolicy, PolicyOptions
 from scheduler.request import Request
-from scheduler.waiting.node import WaitNode
-from scheduler.waiting.points import GroupedPoints, by_match
+from scheduler.waiting.rows import Array
 
+_CLIENT = 0
 _MANY_IDLE = 64
 
 
-class Fair(ForestPolicy):
+class Fair(ColumnPolicy):
     """Deficit longest prefix match: clients with a positive deficit take turns by match length.
 
     A client pays for the tokens its requests really compute and generate. When nobody who may come next has
@@ -24,8 +28,8 @@ class Fair(ForestPolicy):
     most 0.
 
     Complexity:
-        `head`: O(clients that wait). The rest as `ForestPolicy`, amortised. Remembers the clients that wait
-        and those that owe.
+        `head`: O(waiting) in NumPy, some 20 µs for 10,000, however many clients there are; see
+        `RequestColumns`. `generated` O(1). Remembers the clients that wait and those that owe.
 
     Source:
         Cao et al., "Locality-aware Fair Scheduling in LLM Serving" (2025), DLPM; bound derived anew.
@@ -34,20 +38,23 @@ class Fair(ForestPolicy):
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._quantum = options.quantum
         self._output_weight = options.output_weight
-        self._handed_out = 0
-        self._since_start: dict[str | None, float] = {}
+        self._balances = Balances()
         self._num_waiting: Counter[str | None] = Counter()
-        self._points = GroupedPoints(by_match)
-        super().__init__(cache, self._points)
+        super().__init__(cache, _match, (np.int32, BARRED), (np.int64, 0))
+
+    @property
+    def is_as_new(self) -> bool:
+        """See `ForestPolicy`. Never: clients owe for what they generate later."""
+        return False
 
     def add(self, request: Request) -> None:
         """See `QueuePolicy`."""
         client = request.client
         if not self._num_waiting[client]:
             self._forget_idle()
-            self._set_deficit(client, min(self._deficit(client), 0))
+            self._balances.set_deficit(client, min(self._balances.deficit(client), 0))
         self._num_waiting[client] += 1
-        self.forest.add(request, client)
+        self._add(request, self._balances.row_of(client))
 
     def remove(self, request: Request) -> None:
         """See `QueuePolicy`."""
@@ -56,44 +63,46 @@ class Fair(ForestPolicy):
 
     def head(self, now: float) -> Request | None:
         """See `QueuePolicy`."""
-        clients = self._points.groups
-        if not clients:
+        if not len(self):
             return None
-        best = max(self._deficit(client) for client in clients)
-        if best <= 0:
-            self._handed_out += (int(-best // self._quantum) + 1) * self._quantum
-        firsts = [clients[client].first() for client in clients if self._deficit(client) > 0]
-        point: WaitNode = min((point for point in firsts if point is not None), key=by_match)
-        return self.forest.request_at(point)
+        self._columns.follow()
+        clients, matches = self._columns.own(_CLIENT), self._columns.keys
+        row = self._longest(clients, matches)
+        if row is None and (matches >= 0).any():
+            self._balances.begin_round(clients[matches >= 0], self._quantum)
+            row = self._longest(clients, matches)
+        return None if row is None else self._request_in(row)
+
+    def _longest(self, clients: Array, matches: Array) -> int | None:
+        """The first of the rows with the longest match whose client may be served."""
+        scores = self._balances.bars(clients)
+        scores += matches
+        row = int(scores.argmax())
+        return row if scores[row] >= 0 else None
 
     def admitted(self, request: Request, extend_len: int) -> None:
         """See `QueuePolicy`: the client pays for what is computed."""
         super().admitted(request, extend_len)
-        self._left(request.client)
-        self._set_deficit(request.client, self._deficit(request.client) - extend_len)
+        self._charge(request.client, extend_len)
 
     def generated(self, request: Request, num_tokens: int) -> None:
         """See `QueuePolicy`: the client pays for what was generated."""
-        cost = self._output_weight * num_tokens
-        self._set_deficit(request.client, self._deficit(request.client) - cost)
+        self._charge(request.client, self._output_weight * num_tokens)
+
+    def _charge(self, client: str | None, cost: float) -> None:
+        self._balances.set_deficit(client, self._balances.deficit(client) - cost)
 
     def _left(self, client: str | None) -> None:
         self._num_waiting[client] -= 1
         if not self._num_waiting[client]:
             del self._num_waiting[client]
 
-    def _deficit(self, client: str | None) -> float:
-        since_start = self._since_start.get(client)
-        return 0.0 if since_start is None else since_start + self._handed_out
-
-    def _set_deficit(self, client: str | None, deficit: float) -> None:
-        self._since_start[client] = deficit - self._handed_out
-
     def _forget_idle(self) -> None:
         """Drop clients that neither wait nor owe, when they are many."""
-        if len(self._since_start) > 2 * len(self._num_waiting) + _MANY_IDLE:
-            self._since_start = {
-                client: since_start
-                for client, since_start in self._since_start.items()
-                if client in self._num_waiting or since_start + self._handed_out < 0
-            }
+        if len(self._balances) > 2 * len(self._num_waiting) + _MANY_IDLE:
+            self._balances.forget(self._num_waiting.__contains__)
+
+
+def _match(match: Any, rows: Any) -> Any:
+    del rows  # whoever asks
+    return match

@@ -1,12 +1,12 @@
 """First come, first served."""
 
 from radixcache import PrefixCache
-from scheduler.policies.base import ForestPolicy, PolicyOptions
+from scheduler.policies.base import PointPolicy, PolicyOptions
 from scheduler.request import Request
 from scheduler.waiting.points import SortedPoints, by_number
 
 
-class FCFS(ForestPolicy):
+class FCFS(PointPolicy):
     """The oldest request that is not held."""
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
@@ -14,6 +14,5 @@ class FCFS(ForestPolicy):
         super().__init__(cache, self._points)
 
     def head(self, now: float) -> Request | None:
-        """See `QueuePolicy`. O(d)."""
-        point = self._points.first()
-        return None if point is None else self.forest.request_at(point)
+        """See `QueuePolicy`. O(1)."""
+        return self._request_at(self._points.first())

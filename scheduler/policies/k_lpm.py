@@ -1,12 +1,12 @@
 """Once in k admissions the oldest, otherwise the longest prefix match."""
 
 from radixcache import PrefixCache
-from scheduler.policies.base import ForestPolicy, PolicyOptions
+from scheduler.policies.base import PointPolicy, PolicyOptions
 from scheduler.request import Request
 from scheduler.waiting.points import PairedPoints, SortedPoints, by_match, by_number
 
 
-class KLPM(ForestPolicy):
+class KLPM(PointPolicy):
     """The oldest request, then k - 1 longest matches, and so on.
 
     A request that finds n older ones waits for at most k * (n + 1) admissions.
@@ -22,11 +22,15 @@ class KLPM(ForestPolicy):
         self._by_number = SortedPoints(by_number)
         super().__init__(cache, PairedPoints(self._by_match, self._by_number))
 
+    @property
+    def is_as_new(self) -> bool:
+        """See `ForestPolicy`."""
+        return self._num_admitted % self._k == 0
+
     def head(self, now: float) -> Request | None:
-        """See `QueuePolicy`. O(d)."""
+        """See `QueuePolicy`. O(1)."""
         points = self._by_match if self._num_admitted % self._k else self._by_number
-        point = points.first()
-        return None if point is None else self.forest.request_at(point)
+        return self._request_at(points.first())
 
     def admitted(self, request: Request, extend_len: int) -> None:
         """See `QueuePolicy`: one more admission."""

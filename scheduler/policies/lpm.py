@@ -1,12 +1,12 @@
 """Longest prefix match first."""
 
 from radixcache import PrefixCache
-from scheduler.policies.base import ForestPolicy, PolicyOptions
+from scheduler.policies.base import PointPolicy, PolicyOptions
 from scheduler.request import Request
 from scheduler.waiting.points import SortedPoints, by_match
 
 
-class LPM(ForestPolicy):
+class LPM(PointPolicy):
     """The request with the most cached tokens, the oldest among equals; exact at any queue length.
 
     Source:
@@ -19,6 +19,5 @@ class LPM(ForestPolicy):
         super().__init__(cache, self._points)
 
     def head(self, now: float) -> Request | None:
-        """See `QueuePolicy`. O(d)."""
-        point = self._points.first()
-        return None if point is None else self.forest.request_at(point)
+        """See `QueuePolicy`. O(1)."""
+        return self._request_at(self._points.first())

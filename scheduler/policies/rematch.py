@@ -3,7 +3,7 @@
 from radixcache import PrefixCache
 from scheduler.policies.base import PolicyOptions
 from scheduler.request import Request
-from scheduler.waiting.forest import Anchor
+from scheduler.waiting.anchors import Anchor
 
 
 class RematchLPM:

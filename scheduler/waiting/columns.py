@@ -1,182 +1,158 @@
-"""Every waiting request as a row of numbers, for orders whose keys change with time."""
+"""Every waiting request as a row of numbers, for orders that change by themselves."""
 
-from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.request import Request
+from scheduler.waiting.anchors import Anchors
 from scheduler.waiting.node import WaitNode
+from scheduler.waiting.rows import Array, NumberedRows
+from scheduler.waiting.table import NodeTable
 
-Column = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int64]
+_FEW: Final = 512
 
-_PARENT, _MATCH, _HELD = range(3)
-_COLD: Final = -1
-_FEW: Final = 256
+
+class MakeKey(Protocol):
+    """Makes the keys of requests out of their match."""
+
+    def __call__(self, match: Any, rows: Any) -> Any:
+        """Keys of the requests in some rows, which match so many pages; numbers, or arrays of one shape."""
+        ...
 
 
 class RequestColumns:
-    """Time of submission, prompt length and match of every request that waits.
+    """What an order knows of every request that waits, and a key that follows its match. A `NodeOrder`.
 
-    A request's match is that of the nearest node above it that is not cold. Nodes that changed are noted, and
+    A request's match is that of the nearest node above it that is not cold. Nodes that moved are noted, and
     when somebody asks, the requests below them are looked up: one by one where they are few, otherwise all at
     once. So a node that moves costs the same however many wait below it.
 
     Args:
-        is_held: Whether the page that the prompts of a node need next is in flight.
+        anchors: Where the forest keeps the ends of what is cached.
+        make_key: Makes the key of a request that may come next.
+        key: Type of the keys, and what stands there where a request is held, and in a gap.
+        own: The same for each column of the order's own.
 
     Complexity:
-        O(d) for a request that comes, for d nodes on its path; O(1) amortised for each other change. `best`:
-        O(waiting) in NumPy, for 10,000 requests some 50 µs, and 300 µs where many of them moved.
+        O(log waiting) amortised for each request that comes or goes, O(1) for each node that moves. `follow`:
+        O(requests that moved), at most O(waiting) in NumPy, for 10,000 some 300 µs.
     """
 
-    def __init__(self, is_held: Callable[[WaitNode], bool]) -> None:
-        self._is_held = is_held
-        self._row_of_node: dict[WaitNode, int] = {}
-        self._free: list[int] = []
-        self._nodes: Rows = np.zeros((3, 64), dtype=np.int64)
-        self._changed: set[WaitNode] = set()
+    def __init__(
+        self,
+        anchors: Anchors,
+        make_key: MakeKey,
+        key: tuple[npt.DTypeLike, float],
+        *own: tuple[npt.DTypeLike, float],
+    ) -> None:
+        self._anchors = anchors
+        self._make_key = make_key
+        self._barred = key[1]
+        self._table = NodeTable()
+        self._moved: set[WaitNode] = set()
         self._few = _FEW
-        self._requests: list[Request] = []
-        self._row_of: dict[int, int] = {}
-        self._values: Column = np.zeros((3, 64))
-        self._ends: Rows = np.zeros(64, dtype=np.int64)
-        self._held: npt.NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
-
-    # Nodes; see `Points`
-
-    def put(self, node: WaitNode) -> None:
-        """See `Points`: something about the node changed."""
-        row = self._row_of_node.get(node)
-        if row is None:
-            self._row(node)
-        elif self._write(node, row):
-            self._changed.add(node)
-
-    discard = put
-
-    def forget(self, node: WaitNode) -> None:
-        """See `Points`. Whoever waits below it leaves the cache where it did before."""
-        row = self._row_of_node.pop(node, None)
-        if row is None:
-            return
-        if self._row_of_node:
-            self._free.append(row)
-        else:
-            self._free.clear()
-        if node in self._changed:
-            self._changed.remove(node)
-            self._changed.update(node.children.values())
-
-    def _row(self, node: WaitNode) -> int:
-        """The row of a node. A new node changes nothing for those who waited before."""
-        row = self._row_of_node.get(node)
-        if row is None:
-            row = self._free.pop() if self._free else len(self._row_of_node)
-            self._row_of_node[node] = row
-            if row == self._nodes.shape[1]:
-                self._nodes = np.concatenate((self._nodes, np.zeros_like(self._nodes)), axis=1)
-            self._write(node, row)
-        return row
-
-    def _write(self, node: WaitNode, row: int) -> bool:
-        """Bring a row up to date; returns whether that may change the match of those below."""
-        parent = row if node.parent is None else self._row(node.parent)
-        match, held = _COLD if node.is_cold else node.match, int(self._is_held(node))
-        _, old_match, old_held = self._nodes[:, row].tolist()
-        self._nodes[:, row] = (parent, match, held)
-        return bool(match != old_match or held != old_held)
+        self._num_own = len(own)
+        self._rows = NumberedRows([*own, key, (np.int64, 0)])
 
     # Requests
 
-    def add(self, request: Request, node: WaitNode) -> None:
-        """A request waits, whose prompt ends with a node."""
-        row = self._row_of[request.number] = len(self._requests)
-        self._requests.append(request)
-        if row == len(self._ends):
-            self._values = np.concatenate((self._values, np.zeros_like(self._values)), axis=1)
-            self._ends = np.concatenate((self._ends, np.zeros_like(self._ends)))
-            self._held = np.concatenate((self._held, np.zeros_like(self._held)))
-        assert request.submitted_at is not None
-        self._ends[row] = self._row(node)
-        self._values[:2, row] = (request.submitted_at, len(request.prompt))
-        self._look_up(request, node)
+    def add(self, request: Request, node: WaitNode, *own: float) -> None:
+        """A request waits, whose prompt ends with a node; `own` is what the order knows of it."""
+        point, is_held = self._leaves(node)
+        row = self._rows.append(request.number, *own, self._barred, self._table.row_of(node))
+        self._set_keys(row, point.match, is_held)
 
     def remove(self, request: Request) -> None:
-        """A request waits no longer. The last row takes its place."""
-        row, last = self._row_of.pop(request.number), self._requests.pop()
-        if last is not request:
-            end = len(self._requests)
-            self._requests[row] = last
-            self._row_of[last.number] = row
-            self._values[:, row] = self._values[:, end]
-            self._ends[row], self._held[row] = self._ends[end], self._held[end]
+        """A request waits no longer."""
+        self._rows.remove(self._rows.row_of(request.number))
 
-    def best(self, score: Callable[[Column, Column, Column], Column]) -> Request | None:
-        """The request with the highest score that is not held, the older one among equals.
+    def __len__(self) -> int:
+        return len(self._rows)
 
-        Args:
-            score: Given times of submission, prompt lengths (tokens) and matches (pages).
-        """
-        count = len(self._requests)
-        if not count:
-            return None
-        self._follow()
-        since, lengths, matches = self._values[:, :count]
-        scores = score(since, lengths, matches)
-        scores[self._held[:count]] = -np.inf
-        highest = scores.max()
-        if highest == -np.inf:
-            return None
-        equals = np.flatnonzero(scores == highest).tolist()
-        return min((self._requests[row] for row in equals), key=lambda request: request.number)
+    def own(self, index: int) -> Array:
+        """A column of the order's own, oldest first, with gaps."""
+        return self._rows.column(index)
+
+    @property
+    def keys(self) -> Array:
+        """The keys, in the same rows."""
+        return self._rows.column(self._num_own)
+
+    def number_at(self, row: int) -> int:
+        """The number of the request that has a row."""
+        return self._rows.number_at(row)
+
+    # Nodes
+
+    def peopled(self, node: WaitNode) -> None:
+        """See `NodeOrder`. Nobody's match changed."""
+
+    def moved(self, node: WaitNode) -> None:
+        """See `NodeOrder`."""
+        self._table.changed(node)
+        self._moved.add(node)
+
+    def split(self, upper: WaitNode, lower: WaitNode) -> None:
+        """See `NodeOrder`."""
+        self._table.changed(upper)
+        self._table.changed(lower)
+
+    def merged(self, upper: WaitNode, lower: WaitNode) -> None:
+        """See `NodeOrder`. Whoever was to be looked up below the one is below the other."""
+        if upper in self._moved:
+            self._moved.remove(upper)
+            self._moved.add(lower)
+        self._table.forget(upper)
+        self._table.changed(lower)
+
+    def gone(self, node: WaitNode, parent: WaitNode | None) -> None:
+        """See `NodeOrder`."""
+        self._moved.discard(node)
+        self._table.forget(node)
 
     # Matches
 
-    def _follow(self) -> None:
-        """Look up those below the nodes that changed."""
-        if sum(node.weight for node in self._changed) > self._few:
+    def follow(self) -> None:
+        """Look up those below the nodes that moved, so that the keys are true."""
+        if sum(node.weight for node in self._moved) > self._few:
             self._look_up_all()
-        else:
-            for node in self._changed:
-                self._look_up_below(node)
-        self._changed.clear()
+        elif self._moved:
+            self._look_up_below()
+        self._moved.clear()
 
-    def _look_up_below(self, node: WaitNode) -> None:
-        pending = [node]
-        while pending:
-            at = pending.pop()
-            for request in at.requests.values():
-                if request.number in self._row_of:
-                    self._look_up(request, at)
-            pending.extend(child for child in at.children.values() if child.is_cold)
+    def _leaves(self, node: WaitNode) -> tuple[WaitNode, bool]:
+        """The point above a node, and whether prompts that go through both are held."""
+        below, point = node, node
+        while point.is_cold:
+            assert point.parent is not None
+            below, point = point, point.parent
+        return point, self._anchors.is_held(point) or (below is not point and self._anchors.is_held(below))
 
-    def _look_up(self, request: Request, node: WaitNode) -> None:
-        below, at = node, node
-        while at.is_cold:
-            assert at.parent is not None
-            below, at = at, at.parent
-        row = self._row_of[request.number]
-        self._values[2, row] = at.match
-        self._held[row] = self._is_held(below) or self._is_held(at)
+    def _look_up_below(self) -> None:
+        for node in self._moved:
+            point, is_held = self._leaves(node)
+            numbers: dict[bool, list[int]] = {False: [], True: []}
+            pending = [(node, is_held)]
+            while pending:
+                at, is_held = pending.pop()
+                numbers[is_held] += at.requests
+                pending += [
+                    (child, is_held or (at is point and self._anchors.is_held(child)))
+                    for child in at.children.values()
+                    if child.is_cold
+                ]
+            for is_held, those in numbers.items():
+                if those:
+                    self._set_keys(self._rows.rows_of(those), point.match, is_held)
 
     def _look_up_all(self) -> None:
-        """As many steps as cold nodes lie one above the other, each for all requests at once."""
-        count = len(self._requests)
-        parents, node_matches, node_held = self._nodes
-        at = self._ends[:count]
-        matches, held = node_matches[at], node_held[at] > 0
-        cold = np.flatnonzero(matches == _COLD)
-        at = at[cold]
-        while len(cold):
-            above = parents[at]
-            found = node_matches[above]
-            is_warm = found != _COLD
-            warm = cold[is_warm]
-            matches[warm] = found[is_warm]
-            held[warm] = (node_held[at[is_warm]] | node_held[above[is_warm]]) > 0
-            cold, at = cold[~is_warm], above[~is_warm]
-        self._values[2, :count] = matches
-        self._held[:count] = held
+        self._rows.close_gaps()
+        points, nexts, matches = self._table.points_above(self._rows.column(self._num_own + 1))
+        is_held = self._table.marked(self._anchors.held())
+        self.keys[:] = self._make_key(matches, slice(None))
+        self.keys[is_held[points] | is_held[nexts]] = self._barred
+
+    def _set_keys(self, rows: Array | int, match: int, is_held: bool) -> None:
+        self.keys[rows] = self._barred if is_held else self._make_key(match, rows)

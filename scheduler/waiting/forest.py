@@ -5,7 +5,6 @@ root; a *point* is a node where prompts leave that part, and all requests at a p
 pages are published or evicted, points move along edges: whole buckets of requests at once, however many.
 """
 
-import heapq
 from collections.abc import Iterator
 
 from radixcache import Namespace, PrefixCache, Tokens
@@ -14,12 +13,9 @@ from radixcache.compare import common_units
 from radixcache.namespace import namespace_key
 from radixcache.tokens import TOKEN_BYTES
 from scheduler.request import Request
-from scheduler.waiting.choice import Choice
-from scheduler.waiting.node import NOBODY, ColdEntry, WaitNode, WaitRoot
-from scheduler.waiting.points import Points
-
-Anchor = int | bytes
-"""The page a prefix ends with, or the key of its namespace where it has none."""
+from scheduler.waiting.anchors import Anchor, Anchors
+from scheduler.waiting.node import WaitNode, WaitRoot
+from scheduler.waiting.order import NodeOrder
 
 
 class WaitingForest:
@@ -29,58 +25,55 @@ class WaitingForest:
     page, see `hold`; held requests are not offered.
 
     Args:
-        cache: The cache to follow; the forest subscribes itself.
-        points: Where to keep the points, so that the best can be found.
-        choice: Which requests of a point come first.
+        cache: The cache to follow; the forest is subscribed to it as long as anybody waits.
+        anchors: Where it keeps the ends of what is cached, of its own.
+        order: Is told of every change.
 
     Complexity:
-        `add`: O(tokens) memcmp + O(d) steps for d nodes on the path. `remove`: O(d + log waiting). A run that
-        is published or evicted: O(its tokens) memcmp + O(log waiting) for each point that moves; no work for
-        each request. At most two nodes and a few entries for each waiting request.
+        `add`: O(tokens) memcmp + O(d) steps for d nodes on the path. `remove`: O(d). A run that is published
+        or evicted: O(its tokens) memcmp + O(1) for each node that moves; no work for each request. What the
+        order does comes on top. At most two nodes and a few entries for each waiting request.
     """
 
-    def __init__(self, cache: PrefixCache, points: Points, choice: Choice) -> None:
+    def __init__(self, cache: PrefixCache, anchors: Anchors, order: NodeOrder) -> None:
         self._cache = cache
-        self._points = points
-        self._choice = choice
-        self._page_bytes = cache.config.page_size * TOKEN_BYTES
-        self._roots: dict[tuple[str | None, bytes | None], WaitRoot] = {}
-        self._at_key: dict[bytes, dict[WaitNode, None]] = {}
-        self._at_page: dict[int, dict[WaitNode, None]] = {}
+        self._anchors = anchors
+        self._order = order
+        self._page_bytes = anchors.page_bytes
         self._node_of: dict[int, WaitNode] = {}
-        self._in_flight: dict[tuple[Anchor, bytes], int] = {}
         self._next_uid = 0
-        cache.subscribe(self)
 
     def __len__(self) -> int:
         return len(self._node_of)
 
     # Requests
 
-    def add(self, request: Request, group: str | None = None) -> None:
+    def add(self, request: Request) -> None:
         """A request begins to wait. Its number is larger than those of all that wait."""
         data = request.prompt.data
-        key = namespace_key(request.namespace) if request.read else None
-        root = self._root(group, key)
         if request.read:
             match = self._cache.peek(request.prompt, request.namespace)
             pages = match.pages.tolist()
             usable = (len(data) - TOKEN_BYTES) // self._page_bytes * self._page_bytes
         else:
             pages, usable = [], 0
+        if not self._node_of:
+            self._cache.subscribe(self)
+        root = self._root(namespace_key(request.namespace) if request.read else None)
         node = self._insert(root, data[:usable], pages)
         node.requests[request.number] = request
         self._node_of[request.number] = node
         self._weigh(node, 1)
-        self._refresh(node, weighed=self._choice.weighs)
+        self._order.peopled(node)
 
     def remove(self, request: Request) -> None:
         """A waiting request was admitted or ended."""
         node = self._node_of.pop(request.number)
         del node.requests[request.number]
         self._weigh(node, -1)
-        self._refresh(node, weighed=self._choice.weighs)
         self._prune(node)
+        if not self._node_of:
+            self._cache.unsubscribe(self)
 
     def matched_pages(self, request: Request) -> int:
         """Pages of a waiting request's prompt that are cached. O(d)."""
@@ -94,9 +87,9 @@ class WaitingForest:
         """Where a waiting request's prompt ends; the same as long as it waits."""
         return self._node_of[request.number]
 
-    def request_at(self, node: WaitNode) -> Request:
-        """The best request of a point."""
-        return self._node_of[node.best].requests[node.best]
+    def numbered(self, number: int) -> Request:
+        """The waiting request with this number."""
+        return self._node_of[number].requests[number]
 
     @staticmethod
     def _weigh(node: WaitNode, change: int) -> None:
@@ -105,12 +98,13 @@ class WaitingForest:
             at.weight += change
             at = at.parent
 
-    def _root(self, group: str | None, key: bytes | None) -> WaitRoot:
-        root = self._roots.get((group, key))
+    # The tree
+
+    def _root(self, key: bytes | None) -> WaitRoot:
+        roots = self._anchors.roots
+        root = roots.get(key)
         if root is None:
-            root = self._roots[group, key] = WaitRoot(self._uid(), group, key)
-            if key is not None:
-                self._at_key.setdefault(key, {})[root] = None
+            root = roots[key] = WaitRoot(self._uid(), key)
         return root
 
     def _insert(self, root: WaitRoot, data: bytes, pages: list[int]) -> WaitNode:
@@ -133,7 +127,7 @@ class WaitingForest:
         node.parent = parent
         parent.children[edge[: self._page_bytes]] = node
         if parent.is_full and len(pages) > node.start:
-            self._put(node, len(pages) - node.start, pages[-1])
+            self._anchors.put(node, len(pages) - node.start, pages[-1])
         return node
 
     def _split(self, node: WaitNode, num_pages: int, pages: list[int]) -> WaitNode:
@@ -151,38 +145,37 @@ class WaitingForest:
         cached, page = node.cached, node.page
         if cached > num_pages:
             node.cached -= num_pages
-            self._put(upper, num_pages, pages[node.start - 1])
+            self._anchors.put(upper, num_pages, pages[node.start - 1])
         elif cached:
             assert page is not None
-            self._put(node, 0, None)
-            self._put(upper, cached, page)
-        self._refresh(node)
-        self._refresh(upper)
+            self._anchors.put(node, 0, None)
+            self._anchors.put(upper, cached, page)
+        self._order.split(upper, node)
         return upper
 
     def _prune(self, node: WaitNode) -> None:
         """Remove nodes without requests and children, and merge those with one child."""
-        while node.parent is not None and not node.requests and not node.children:
+        while not node.requests and not node.children:
             parent = node.parent
-            self._put(node, 0, None)
-            self._points.forget(node)
+            if parent is None:
+                del self._anchors.roots[node.root.key]
+                self._order.gone(node, None)
+                return
+            self._anchors.put(node, 0, None)
             del parent.children[node.edge[: self._page_bytes]]
             node.parent = None
-            self._trim(parent)
-            self._refresh(parent)
+            self._order.gone(node, parent)
             node = parent
-        if node.parent is None:
-            self._drop_root_if_empty(node.root)
-        elif not node.requests and len(node.children) == 1:
-            self._merge(node, next(iter(node.children.values())))
+        if node.parent is not None and not node.requests and len(node.children) == 1:
+            node = self._merge(node, next(iter(node.children.values())))
+        self._order.peopled(node)
 
-    def _merge(self, upper: WaitNode, node: WaitNode) -> None:
-        """Give the pages of `upper` to its only child."""
+    def _merge(self, upper: WaitNode, node: WaitNode) -> WaitNode:
+        """Give the pages of `upper` to its only child; returns that."""
         parent = upper.parent
         assert parent is not None
         cached, page = upper.cached, upper.page
-        self._put(upper, 0, None)
-        self._points.forget(upper)
+        self._anchors.put(upper, 0, None)
         upper.parent = None
         node.parent = parent
         parent.children[upper.edge[: self._page_bytes]] = node
@@ -192,19 +185,9 @@ class WaitingForest:
         if node.cached:
             node.cached += upper.num_pages
         else:
-            self._put(node, cached, page)
-        self._refresh(node)
-
-    def _drop_root_if_empty(self, root: WaitRoot) -> None:
-        if root.requests or root.children:
-            return
-        self._points.forget(root)
-        del self._roots[root.group, root.key]
-        if root.key is not None:
-            roots = self._at_key[root.key]
-            del roots[root]
-            if not roots:
-                del self._at_key[root.key]
+            self._anchors.put(node, cached, page)
+        self._order.merged(upper, node)
+        return node
 
     def _uid(self) -> int:
         self._next_uid += 1
@@ -215,8 +198,9 @@ class WaitingForest:
     def published(
         self, namespace: Namespace, parent_page: int | None, new_pages: PageArray, tokens: Tokens, depth: int
     ) -> None:
-        """See `CacheObserver`: points in front of the run move along it."""
-        for node in self._nodes_at(namespace_key(namespace) if parent_page is None else parent_page):
+        """See `CacheObserver`: the point in front of the run moves along it."""
+        node = self._anchors.at(namespace_key(namespace) if parent_page is None else parent_page)
+        if node is not None:
             self._advance(node, new_pages, tokens.data)
 
     def _advance(self, node: WaitNode, pages: PageArray, data: bytes) -> None:
@@ -232,147 +216,53 @@ class WaitingForest:
             if not common:
                 return
             at += common * page_bytes
-            was_cold = node.is_cold
-            self._put(node, node.cached + common, int(pages[at // page_bytes - 1]))
-            self._refresh(node)
-            if was_cold and node.parent is not None:
-                self._refresh(node.parent)
+            self._anchors.put(node, node.cached + common, int(pages[at // page_bytes - 1]))
+            self._order.moved(node)
             if not node.is_full:
                 return
 
     def evicted(
         self, namespace: Namespace, pages: PageArray, surviving_parent_page: int | None, depth: int
     ) -> None:
-        """See `CacheObserver`: points on the run fall back to what survives."""
-        at_page = self._at_page
-        listed = pages.tolist()
-        if at_page.keys().isdisjoint(listed):
-            return
-        for page in reversed(listed):
-            if page in at_page:
-                for node in list(at_page[page]):
-                    kept = max(0, depth - node.start)
-                    self._put(node, kept, surviving_parent_page if kept else None)
-                    self._refresh(node)
+        """See `CacheObserver`: points on the run fall back to what survives, the deepest first."""
+        for page in reversed(self._anchors.ends_among(pages)):
+            node = self._anchors.at(page)
+            assert node is not None
+            kept = max(0, depth - node.start)
+            self._anchors.put(node, kept, surviving_parent_page if kept else None)
+            self._order.moved(node)
 
     def cleared(self, namespace: Namespace, *, everything: bool) -> None:
-        """See `CacheObserver`: all points of the namespace fall back to its roots."""
+        """See `CacheObserver`: all points of the namespace fall back to its root."""
         key = namespace_key(namespace)
-        for root in list(self._roots.values()):
+        for root in list(self._anchors.roots.values()):
             if everything or root.key == key:
                 nodes = list(self._below(root))
                 for node in nodes:
-                    self._put(node, 0, None)
+                    self._anchors.put(node, 0, None)
                 for node in reversed(nodes):  # all are cold by now: who was held no longer is
-                    self._refresh(node)
-                self._refresh(root)
-
-    def _nodes_at(self, anchor: Anchor) -> list[WaitNode]:
-        """Nodes whose cached part ends there."""
-        return list(
-            self._at_key.get(anchor, ()) if isinstance(anchor, bytes) else self._at_page.get(anchor, ())
-        )
-
-    def _put(self, node: WaitNode, cached: int, page: int | None) -> None:
-        """Say how much of a node's run is cached, and with which page that ends."""
-        if node.page is not None:
-            nodes = self._at_page[node.page]
-            del nodes[node]
-            if not nodes:
-                del self._at_page[node.page]
-        node.cached, node.page = cached, page
-        if page is not None:
-            self._at_page.setdefault(page, {})[node] = None
+                    self._order.moved(node)
+                self._order.moved(root)
 
     # Holds
 
     def hold(self, anchor: Anchor, next_page: bytes) -> None:
         """A running request computes this page: who waits for it is held."""
-        key = (anchor, next_page)
-        self._in_flight[key] = self._in_flight.get(key, 0) + 1
-        self._recheck(anchor, next_page)
+        if self._anchors.hold(anchor, next_page):
+            self._move_those_needing(anchor, next_page)
 
     def release(self, anchor: Anchor, next_page: bytes) -> None:
         """One running request fewer computes this page."""
-        key = (anchor, next_page)
-        self._in_flight[key] -= 1
-        if not self._in_flight[key]:
-            del self._in_flight[key]
-            self._recheck(anchor, next_page)
+        if self._anchors.release(anchor, next_page):
+            self._move_those_needing(anchor, next_page)
 
-    def _recheck(self, anchor: Anchor, next_page: bytes) -> None:
-        for node in self._nodes_at(anchor):
-            if not node.is_full:
-                self._refresh(node)
-            elif (child := node.children.get(next_page)) is not None:
-                self._refresh(child)
+    def _move_those_needing(self, anchor: Anchor, next_page: bytes) -> None:
+        node = self._anchors.needing(anchor, next_page)
+        if node is not None:
+            self._order.moved(node)
 
-    def is_held(self, node: WaitNode) -> bool:
-        """Whether the page that the prompts below a cold or half cached run need next is in flight."""
-        if not self._in_flight or node.is_full:
-            return False
-        start = node.cached * self._page_bytes
-        next_page = node.edge[start : start + self._page_bytes]
-        return (self._anchor(node), next_page) in self._in_flight
-
-    def _anchor(self, node: WaitNode) -> Anchor:
-        """What the prefix in front of a node's first uncached page is known by; -1 if that is not cached."""
-        above = node if node.cached else node.parent
-        assert above is not None
-        if above.parent is None:
-            return above.root.key if above.root.key is not None else -1
-        return above.page if above.page is not None and (above is node or above.is_full) else -1
-
-    # Points
-
-    def _refresh(self, node: WaitNode, *, weighed: bool = False) -> None:
-        """Bring the best request of a node up to date, and of those above it as far as it changes them."""
-        at: WaitNode | None = node
-        while at is not None:
-            top = self._cold_top(at)
-            at.best = self._choice.best(at, None if top is None else top[2])
-            offered = at.best != NOBODY and not self.is_held(at)
-            if offered and not at.is_cold:
-                self._points.put(at)
-            else:
-                self._points.discard(at)
-            if at.is_cold:
-                at.rank = self._choice.rank(at)
-                if offered and at.parent is not None:
-                    heapq.heappush(at.parent.cold, (at.rank, at.uid, at))
-                    self._trim(at.parent)
-            elif not weighed:
-                return
-            at = at.parent
-
-    def _cold_top(self, node: WaitNode) -> ColdEntry | None:
-        """The best cold child that is not held, after dropping entries that are out of date."""
-        cold = node.cold
-        while cold and not self._is_valid(node, cold[0]):
-            heapq.heappop(cold)
-        return cold[0] if cold else None
-
-    def _is_valid(self, parent: WaitNode, entry: ColdEntry) -> bool:
-        rank, _, child = entry
-        return (
-            child.parent is parent
-            and child.is_cold
-            and child.rank == rank
-            and child.best != NOBODY
-            and not self.is_held(child)
-        )
-
-    def _trim(self, node: WaitNode) -> None:
-        """Rebuild a heap most of whose entries are out of date or doubled."""
-        if len(node.cold) > 2 * len(node.children) + 8:
-            node.cold = [
-                (child.rank, child.uid, child)
-                for child in node.children.values()
-                if child.is_cold and child.best != NOBODY and not self.is_held(child)
-            ]
-            heapq.heapify(node.cold)
-
-    def _below(self, root: WaitRoot) -> Iterator[WaitNode]:
+    @staticmethod
+    def _below(root: WaitRoot) -> Iterator[WaitNode]:
         pending: list[WaitNode] = list(root.children.values())
         while pending:
             node = pending.pop()

@@ -82,17 +82,15 @@ class WaitNode:
 
 
 class WaitRoot(WaitNode):
-    """Where the prompts of one namespace and one group begin.
+    """Where the prompts of one namespace begin.
 
     Attributes:
-        group: Requests are ordered within their group.
         key: Canonical bytes of the namespace; `None` for requests that read nothing.
     """
 
-    __slots__ = ("group", "key")
+    __slots__ = ("key",)
 
-    def __init__(self, uid: int, group: str | None, key: bytes | None) -> None:
+    def __init__(self, uid: int, key: bytes | None) -> None:
         super().__init__(uid, b"", 0, 0)
         self.root = self
-        self.group = group
         self.key = key

@@ -16,11 +16,7 @@ class Points(Protocol):
         ...
 
     def discard(self, node: WaitNode) -> None:
-        """A node is no point, or has nobody to offer."""
-        ...
-
-    def forget(self, node: WaitNode) -> None:
-        """A node leaves the tree."""
+        """A node is no point, has nobody to offer, or left the tree."""
         ...
 
 
@@ -46,9 +42,6 @@ class SortedPoints:
         self._entries: dict[WaitNode, tuple[Rank, int, WaitNode]] = {}
         self._order: SortedList[tuple[Rank, int, WaitNode]] = SortedList()
 
-    def __len__(self) -> int:
-        return len(self._order)
-
     def put(self, node: WaitNode) -> None:
         """See `Points`."""
         key = self._key(node)
@@ -66,38 +59,9 @@ class SortedPoints:
         if entry is not None:
             self._order.remove(entry)
 
-    forget = discard
-
     def first(self) -> WaitNode | None:
         """The point whose key is smallest."""
         return self._order[0][2] if self._order else None
-
-
-class GroupedPoints:
-    """Points by a key, apart for each group."""
-
-    def __init__(self, key: Callable[[WaitNode], Rank]) -> None:
-        self._key = key
-        self.groups: dict[str | None, SortedPoints] = {}
-        """Groups that have a point."""
-
-    def put(self, node: WaitNode) -> None:
-        """See `Points`."""
-        group = node.root.group
-        points = self.groups.get(group)
-        if points is None:
-            points = self.groups[group] = SortedPoints(self._key)
-        points.put(node)
-
-    def discard(self, node: WaitNode) -> None:
-        """See `Points`."""
-        points = self.groups.get(node.root.group)
-        if points is not None:
-            points.discard(node)
-            if not points:
-                del self.groups[node.root.group]
-
-    forget = discard
 
 
 class PairedPoints:
@@ -115,8 +79,3 @@ class PairedPoints:
         """See `Points`."""
         for points in self._both:
             points.discard(node)
-
-    def forget(self, node: WaitNode) -> None:
-        """See `Points`."""
-        for points in self._both:
-            points.forget(node)

@@ -60,7 +60,7 @@ def test_bookkeeping_grows_with_those_who_wait_and_goes_with_them(policy):
     few, many = saturated(policy, 8), saturated(policy, 64)
     assert sum(few.entries().values()) < sum(many.entries().values()) < 30 * 64
     many.drain()
-    assert sum(many.entries().values()) < 64
+    assert sum(many.entries().values()) < 2 * 64
 
 
 def test_entries_are_counted_in_containers_of_any_depth():

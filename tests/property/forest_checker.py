@@ -8,35 +8,32 @@ from scheduler.policies.base import ForestPolicy
 from scheduler.waiting import WaitingForest
 from scheduler.waiting.columns import RequestColumns
 from scheduler.waiting.node import NOBODY, WaitNode
-from scheduler.waiting.points import GroupedPoints, PairedPoints, Points, SortedPoints
+from scheduler.waiting.order import PointOrder
+from scheduler.waiting.points import PairedPoints, Points, SortedPoints
+from scheduler.waiting.table import NodeTable
 
 MOST_ENTRIES_A_REQUEST = 24
 
 
 def check_forest(policy: ForestPolicy, cache: PrefixCache) -> None:
-    forest, choice = policy.forest, policy.forest._choice
+    forest, order = policy.forest, policy.forest._order
     nodes = list(walk(forest))
     for node in nodes:
         check_links(forest, node)
         check_cached(forest, cache, node)
-        top = best_cold_child(forest, node)
-        assert node.best == choice.best(node, top)
-        if node.is_cold:
-            assert node.rank == choice.rank(node)
-        check_heap(node, [child for child in node.children.values() if is_offered_cold(forest, child)])
+        assert forest._anchors.is_held(node) == is_held(forest, node)
     check_maps(forest, nodes)
-    offered = {
-        node for node in nodes if not node.is_cold and node.best != NOBODY and not is_held(forest, node)
-    }
-    if isinstance(forest._points, RequestColumns):
-        check_columns(forest._points, forest, nodes)
+    assert set(forest._anchors.held()) == {node for node in nodes if is_held(forest, node)}
+    if isinstance(order, RequestColumns):
+        check_columns(order, forest, nodes)
     else:
-        check_points(forest._points, offered)
+        assert isinstance(order, PointOrder)
+        check_bests(order, forest, nodes)
     check_sizes(forest, nodes)
 
 
 def walk(forest: WaitingForest) -> Iterator[WaitNode]:
-    pending: list[WaitNode] = list(forest._roots.values())
+    pending: list[WaitNode] = list(forest._anchors.roots.values())
     while pending:
         node = pending.pop()
         yield node
@@ -65,7 +62,8 @@ def is_held(forest: WaitingForest, node: WaitNode) -> bool:
             return False
         anchor = parent.page if parent.parent is not None else parent.root.key
     size = forest._page_bytes
-    return (anchor, node.edge[node.cached * size : (node.cached + 1) * size]) in forest._in_flight
+    pages = forest._anchors._in_flight.get(anchor, {})
+    return node.edge[node.cached * size : (node.cached + 1) * size] in pages
 
 
 def is_offered_cold(forest: WaitingForest, node: WaitNode) -> bool:
@@ -118,19 +116,26 @@ def check_heap(node: WaitNode, offered: list[WaitNode]) -> None:
 
 
 def check_maps(forest: WaitingForest, nodes: list[WaitNode]) -> None:
-    at_page: dict[int, set[WaitNode]] = {}
-    for node in nodes:
-        if node.page is not None:
-            at_page.setdefault(node.page, set()).add(node)
-    assert {page: set(there) for page, there in forest._at_page.items()} == at_page
-    roots = list(forest._roots.values())
-    assert all(forest._roots[root.group, root.key] is root for root in roots)
-    by_key = {
-        key: {root for root in roots if root.key == key} for key in {root.key for root in roots} - {None}
-    }
-    assert {key: set(there) for key, there in forest._at_key.items()} == by_key
+    anchors = forest._anchors
+    with_page = [node for node in nodes if node.page is not None]
+    assert anchors._at_page == {node.page: node for node in with_page}
+    assert len(anchors._at_page) == len(with_page)
+    assert anchors._is_end.nonzero()[0].tolist() == sorted(anchors._at_page)
+    assert all(root.key == key and root.root is root for key, root in anchors.roots.items())
     assert forest._node_of == {number: node for node in nodes for number in node.requests}
-    assert all(count > 0 for count in forest._in_flight.values())
+    assert all(pages and min(pages.values()) > 0 for pages in anchors._in_flight.values())
+
+
+def check_bests(order: PointOrder, forest: WaitingForest, nodes: list[WaitNode]) -> None:
+    for node in nodes:
+        assert node.best == order._choice.best(node, best_cold_child(forest, node))
+        if node.is_cold:
+            assert node.rank == order._choice.rank(node)
+        check_heap(node, [child for child in node.children.values() if is_offered_cold(forest, child)])
+    offered = {
+        node for node in nodes if not node.is_cold and node.best != NOBODY and not is_held(forest, node)
+    }
+    check_points(order._points, offered)
 
 
 def check_points(points: Points, offered: set[WaitNode]) -> None:
@@ -138,11 +143,6 @@ def check_points(points: Points, offered: set[WaitNode]) -> None:
     if isinstance(points, PairedPoints):
         for each in points._both:
             check_points(each, offered)
-    elif isinstance(points, GroupedPoints):
-        groups = {node.root.group for node in offered}
-        assert set(points.groups) == groups
-        for group in groups:
-            check_points(points.groups[group], {node for node in offered if node.root.group == group})
     else:
         assert isinstance(points, SortedPoints)
         assert set(points._entries) == offered
@@ -151,27 +151,47 @@ def check_points(points: Points, offered: set[WaitNode]) -> None:
 
 
 def check_columns(columns: RequestColumns, forest: WaitingForest, nodes: list[WaitNode]) -> None:
-    """Each node has a row that says how it stands, each request one that says where it ends."""
-    assert set(columns._row_of_node) == set(nodes)
-    rows = list(columns._row_of_node.values())
-    assert sorted(rows + columns._free) == list(range(len(rows) + len(columns._free)))
-    for node, row in columns._row_of_node.items():
-        parent = row if node.parent is None else columns._row_of_node[node.parent]
-        match = -1 if node.is_cold else node.match
-        assert columns._nodes[:2, row].tolist() == [parent, match]
-        is_next_above = node.parent is None or not node.parent.is_cold
-        assert bool(columns._nodes[2, row]) == is_held(forest, node) or not is_next_above
-    assert {request.number: row for row, request in enumerate(columns._requests)} == columns._row_of
-    for number, row in columns._row_of.items():
-        assert columns._ends[row] == columns._row_of_node[forest._node_of[number]]
+    """Each request has a row that says how it stands, each node at most one that is written or will be."""
+    columns.follow()
+    assert len(columns) == len(forest)
+    numbers = sorted(forest._node_of)
+    rows = [columns._rows.row_of(number) for number in numbers]
+    assert [columns._rows.number_at(row) for row in rows] == numbers
+    for number, row in zip(numbers, rows, strict=True):
+        end = forest._node_of[number]
+        at, is_barred = end, is_held(forest, end)
+        while at.is_cold:
+            assert at.parent is not None
+            at = at.parent
+            is_barred = is_barred or is_held(forest, at)
+        assert columns.keys[row] == (columns._barred if is_barred else columns._make_key(at.match, row))
+        assert columns._rows.column(columns._num_own + 1)[row] == columns._table._row_of[end]
+    gaps = set(range(len(columns.keys))) - set(rows)
+    assert all(columns.keys[row] == columns._barred for row in gaps)
+    assert len(gaps) <= len(rows) // 2 + 8
+    check_table(columns._table, set(nodes))
+
+
+def check_table(table: NodeTable, nodes: set[WaitNode]) -> None:
+    assert table._row_of.keys() <= nodes
+    assert table._unwritten <= nodes
+    rows = list(table._row_of.values())
+    assert sorted(rows + table._free) == list(range(len(rows) + len(table._free)))
+    for node in table._row_of.keys() - table._unwritten:
+        row = table._row_of[node]
+        assert table._parents[row] == (row if node.parent is None else table._row_of[node.parent])
+        assert table._matches[row] == (-1 if node.is_cold else node.match)
 
 
 def check_sizes(forest: WaitingForest, nodes: list[WaitNode]) -> None:
-    num_waiting, num_roots = len(forest), len(forest._roots)
+    num_waiting, num_roots = len(forest), len(forest._anchors.roots)
     assert len(nodes) - num_roots <= 2 * num_waiting
-    num_entries = len(nodes) + len(forest._at_page) + sum(len(node.cold) for node in nodes)
+    num_entries = len(nodes) + len(forest._anchors._at_page) + sum(len(node.cold) for node in nodes)
     assert num_entries <= MOST_ENTRIES_A_REQUEST * num_waiting
 
 
 def check_holds(forest: WaitingForest, led: Iterable[tuple[int | bytes, bytes]]) -> None:
-    assert forest._in_flight == Counter(led)
+    in_flight = forest._anchors._in_flight
+    assert {
+        (anchor, page): count for anchor, pages in in_flight.items() for page, count in pages.items()
+    } == Counter(led)

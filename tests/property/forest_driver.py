@@ -7,8 +7,7 @@ from radixcache import CacheConfig, OutOfPages, PrefixCache, check
 from radixcache.namespace import namespace_key
 from scheduler import QUEUE_POLICIES, PolicyOptions, Request, RequestState
 from scheduler.leaders import Leaders
-from scheduler.policies.base import ForestPolicy
-from scheduler.policies.hrrn import HRRN
+from scheduler.policies.base import ColumnPolicy, ForestPolicy
 from tests.property.forest_checker import check_forest, check_holds
 from tests.property.naive_queue import NAIVE, NaiveFair, NaiveKLPM, Runner, waiters_of
 
@@ -44,9 +43,9 @@ class QueuesUnderTest:
             assert isinstance(policy, ForestPolicy)
             self.policies[name] = policy
             self.leaders[name] = Leaders(self.cache, policy)
-        hrrn = self.policies["hrrn"]
-        assert isinstance(hrrn, HRRN)
-        hrrn._columns._few = few
+        for policy in self.policies.values():
+            if isinstance(policy, ColumnPolicy):
+                policy._columns._few = few
         self.k_lpm, self.fair = NaiveKLPM(options), NaiveFair(options)
         self.waiting: dict[int, Request] = {}
         self.runners: dict[int, Runner] = {}
@@ -227,7 +226,8 @@ class QueuesUnderTest:
             assert len(policy) == len(waiters)
             for waiter in waiters:
                 assert policy.forest.matched_pages(waiter.request) * self.page_size == waiter.match
-            assert sum(policy.forest._in_flight.values()) == sum(page is not None for page in in_flight)
+            led = policy.forest._anchors._in_flight.values()
+            assert sum(sum(pages.values()) for pages in led) == sum(page is not None for page in in_flight)
             check_holds(policy.forest, (page for _, page in self.leaders[name]._led.values()))
             assert policy.head(self.now) is firsts[name], name
         assert set(firsts) == set(self.policies)
@@ -241,6 +241,7 @@ class QueuesUnderTest:
             self.end(rng)
         self.check()
         for policy in self.policies.values():
-            forest = policy.forest
-            left = (forest._roots, forest._at_key, forest._at_page, forest._node_of, forest._in_flight)
+            anchors = policy.forest._anchors
+            left = (anchors.roots, anchors._at_page, anchors._in_flight, policy.forest._node_of)
             assert not any(left)
+            assert not anchors._is_end.any()

@@ -64,8 +64,10 @@ class Served:
                 self.work[request.client] += len(request.prompt) - request.matched_len
             self.work[request.client] += OUTPUT_WEIGHT * (row.max_tokens > 0)
         self.scheduler.commit(plan, outputs, 0)
-        self.overdraft = max(self.overdraft, *(-self.fair._deficit(client) for client in self.clients))
-        self.credit = max(self.credit, *map(self.fair._deficit, self.clients))
+        self.overdraft = max(
+            self.overdraft, *(-self.fair._balances.deficit(client) for client in self.clients)
+        )
+        self.credit = max(self.credit, *map(self.fair._balances.deficit, self.clients))
         for one, other in self.differences:
             self.differences[one, other].append(self.work[one] - self.work[other])
 
@@ -116,7 +118,7 @@ def test_what_is_cached_is_not_charged():
     loop.submit("warm", ids(500, 41), 3, client="a")
     loop.run()
     fair = loop.scheduler._line._queue._inner
-    assert fair._deficit("a") == 8192 - 1 - 3 * OUTPUT_WEIGHT
+    assert fair._balances.deficit("a") == 8192 - 1 - 3 * OUTPUT_WEIGHT
 
 
 def test_nobody_saves_for_later_and_debts_fall_with_every_round():
@@ -128,12 +130,12 @@ def test_nobody_saves_for_later_and_debts_fall_with_every_round():
     fair.add(requests[0])
     assert fair.head(0) is requests[0]
     fair.admitted(requests[0], 35)
-    assert fair._deficit("a") == -25
+    assert fair._balances.deficit("a") == -25
     for number, left in ((1, -25), (3, -15), (5, -5)):
         fair.add(requests[number])
         assert fair.head(0) is requests[number]
         fair.admitted(requests[number], 10)
-        assert fair._deficit("a") == left + 10 * (number > 0)
+        assert fair._balances.deficit("a") == left + 10 * (number > 0)
 
 
 def test_who_comes_back_has_saved_nothing():
@@ -145,9 +147,9 @@ def test_who_comes_back_has_saved_nothing():
         fair.add(request)
         assert fair.head(0) is request
         fair.admitted(request, 10 if request.client == "b" else 1)
-    assert fair._deficit("a") > 30
+    assert fair._balances.deficit("a") > 30
     fair.add(requests[5])
-    assert fair._deficit("a") == 0
+    assert fair._balances.deficit("a") == 0
 
 
 def test_clients_that_neither_wait_nor_owe_are_forgotten():
@@ -156,8 +158,28 @@ def test_clients_that_neither_wait_nor_owe_are_forgotten():
         loop.submit(f"r{number}", [number, 1], 1, client=f"client{number}")
         loop.step()
     fair = loop.scheduler._line._queue._inner
-    assert len(fair._since_start) < 100
+    assert len(fair._balances) < 100
     assert not fair._num_waiting
+
+
+def test_a_prefix_moves_once_however_many_clients_wait_for_it(monkeypatch):
+    cache = Loop().cache
+    fair = Fair(cache, PolicyOptions())
+    for number in range(200):
+        request = Request.of(f"r{number}", [*ids(0, 8), number], 1, client=f"client{number}")
+        request.number = number
+        fair.add(request)
+    anchors, moved = fair.forest._anchors, []
+    real = anchors.put
+    monkeypatch.setattr(anchors, "put", lambda node, *rest: (moved.append(node), real(node, *rest)))
+    leader = cache.open([*ids(0, 8), 1000])
+    leader.reserve(9)
+    leader.advance(9)
+    leader.close()
+    assert len(moved) == 1
+    assert fair._columns.keys.tolist() == [0] * 200
+    assert fair.head(0).number == 0
+    assert fair._columns.keys.tolist() == [2] * 200
 
 
 def makespan(policy: str, *, num_requests: int = 700, backlog: int = 150) -> float:

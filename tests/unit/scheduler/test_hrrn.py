@@ -46,16 +46,20 @@ def test_the_highest_ratio_goes_first_and_waiting_raises_every_ratio(requests, n
 
 def test_rows_of_nodes_and_requests_that_left_are_used_again():
     queue, requests = queue_of(*((3 + number % 50, 0.0) for number in range(300)))
+    queue._columns._look_up_all()
+    size = len(queue._columns._table._parents)
     for request in requests:
         queue.remove(request)
     assert queue.head(1.0) is None
-    assert not queue._columns._row_of_node
-    size = queue._columns._nodes.shape[1]
+    assert not queue._columns._table._row_of
+    assert len(queue._columns._table._parents) < size
+    assert len(queue._columns.keys) <= 16
     for number in range(300, 600):
         request = Request.of(f"r{number}", ids(0, 3 + number % 50), 1)
         request.number, request.submitted_at = number, 0.0
         queue.add(request)
-    assert queue._columns._nodes.shape[1] == size
+    queue._columns._look_up_all()
+    assert len(queue._columns._table._parents) <= size
     assert queue.head(1.0).number == 300
 
 

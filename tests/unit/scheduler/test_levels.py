@@ -1,8 +1,10 @@
 import pytest
 
 from radixcache import PrefixCache
-from scheduler import QUEUE_POLICIES, PolicyOptions, RequestState
+from scheduler import QUEUE_POLICIES, PolicyOptions, Request, RequestState
 from scheduler.levels import PriorityLevels
+from scheduler.policies import UNBOUNDED
+from scheduler.policies.k_lpm import KLPM
 from scheduler.policies.lpm import LPM
 from tests.unit.scheduler.loop import Loop, ids
 
@@ -89,6 +91,68 @@ def test_holds_that_ended_are_forgotten():
     loop.run()
     assert not levels_of(loop)._holds
     assert len(levels_of(loop)) == 0
+
+
+@pytest.mark.parametrize("policy", sorted(QUEUE_POLICIES))
+def test_a_level_that_nobody_waits_in_no_longer_follows_the_cache(policy):
+    loop = Loop(100, 4, policy=policy, priority_step=1e6)
+    before = len(loop.cache._state.observers)
+    for number in range(20):
+        loop.submit(f"r{number}", ids(100 * number, 9), 2, priority=number)
+    assert len(loop.cache._state.observers) == before + 20
+    loop.run()
+    assert len(loop.cache._state.observers) == before
+
+
+@pytest.mark.parametrize("policy", sorted(UNBOUNDED | {"fcfs", "hrrn"}))
+def test_levels_are_dropped_when_the_last_request_leaves(policy):
+    loop = Loop(100, 4, policy=policy, priority_step=1e6)
+    for number in range(20):
+        loop.submit(f"r{number}", ids(100 * number, 9), 2, priority=number)
+    assert len(levels_of(loop)._levels) == 20
+    for number in range(10):
+        loop.abort(f"r{number}")
+    assert len(levels_of(loop)._levels) == 10
+    loop.run()
+    assert not levels_of(loop)._levels
+    assert not levels_of(loop)._since
+
+
+def test_a_level_that_remembers_what_was_served_is_kept():
+    loop = Loop(100, 4, policy="fair", priority_step=1e6)
+    loop.submit("r", ids(0, 9), 3, client="a", priority=1)
+    loop.run()
+    assert levels_of(loop)._levels[1]._balances.deficit("a") == 8192 - 9 - 3 * 2.0
+
+
+def test_a_level_that_counts_to_k_is_kept_until_it_begins_anew():
+    cache = PrefixCache(Loop().cache.config)
+    levels = PriorityLevels(lambda: KLPM(cache, PolicyOptions(k=2)), 1.0)
+    are_kept = []
+    for number in range(4):
+        request = Request.of(f"r{number}", ids(0, 9), 1)
+        request.number, request.submitted_at = number, 0.0
+        levels.add(request)
+        assert levels.head(0.0) is request
+        levels.admitted(request, 9)
+        are_kept.append(bool(levels._levels))
+    assert are_kept == [True, False, True, False]
+
+
+def test_a_level_that_begins_anew_knows_what_is_in_flight():
+    cache = PrefixCache(Loop().cache.config)
+    levels = PriorityLevels(lambda: LPM(cache, PolicyOptions()), 1.0)
+    leader = cache.open(ids(0, 9))
+    requests = [Request.of(f"r{number}", ids(0, 10), 1) for number in range(2)]
+    levels.hold(*leader.in_flight)
+    for number, request in enumerate(requests):
+        request.number, request.submitted_at = number, 0.0
+        levels.add(request)
+        assert levels.head(0.0) is None
+        levels.remove(request)
+        assert not levels._levels
+    levels.release(*leader.in_flight)
+    assert not levels._holds
 
 
 def test_released_once_is_not_released_twice():

@@ -5,7 +5,9 @@ from collections.abc import Sequence as Numbers
 from radixcache import CacheConfig, Namespace, PrefixCache, Sequence
 from scheduler import Request
 from scheduler.waiting import OLDEST, WaitingForest
+from scheduler.waiting.anchors import Anchors
 from scheduler.waiting.choice import Choice
+from scheduler.waiting.order import PointOrder
 from scheduler.waiting.points import SortedPoints, by_match
 
 PAGE_SIZE = 2
@@ -20,18 +22,18 @@ class Grove:
     def __init__(self, num_pages: int = 64, choice: Choice = OLDEST, eviction: str = "lru") -> None:
         self.cache = PrefixCache(CacheConfig(num_pages=num_pages, page_size=PAGE_SIZE, eviction=eviction))
         self.points = SortedPoints(by_match)
-        self.forest = WaitingForest(self.cache, self.points, choice)
+        anchors = Anchors(self.cache.config)
+        order = PointOrder(anchors.is_held, self.points, choice)
+        self.forest = WaitingForest(self.cache, anchors, order)
         self._next_number = 0
 
-    def add(
-        self, *names: int, namespace: Namespace = None, read: bool = True, group: str | None = None
-    ) -> Request:
+    def add(self, *names: int, namespace: Namespace = None, read: bool = True) -> Request:
         """A request that waits, and could match all of these pages."""
         name = f"r{self._next_number}"
         request = Request.of(name, [*pages(*names), 0], 1, namespace=namespace, read=read)
         request.number = self._next_number
         self._next_number += 1
-        self.forest.add(request, group)
+        self.forest.add(request)
         return request
 
     def compute(self, *names: int, namespace: Namespace = None) -> Sequence:
@@ -47,7 +49,7 @@ class Grove:
 
     def first(self) -> Request | None:
         point = self.points.first()
-        return None if point is None else self.forest.request_at(point)
+        return None if point is None else self.forest.numbered(point.best)
 
     def matches(self, *requests: Request) -> list[int]:
         return [self.forest.matched_pages(request) for request in requests]

@@ -134,14 +134,6 @@ def test_a_request_that_reads_nothing_matches_nothing():
     assert grove.first() is blind
 
 
-def test_groups_are_followed_apart():
-    grove = Grove()
-    requests = [grove.add(1, 2, group=group) for group in ("a", "b", "a")]
-    grove.cached(1, 2, 3)
-    assert grove.matches(*requests) == [2, 2, 2]
-    assert len(grove.points) == 2
-
-
 def test_a_reset_moves_everybody_to_their_roots():
     grove = Grove()
     grove.cached(1, 2, namespace="b")
@@ -152,3 +144,21 @@ def test_a_reset_moves_everybody_to_their_roots():
     assert grove.matches(*requests) == [0, 0]
     grove.cached(1, 2)
     assert grove.matches(*requests) == [2, 0]
+
+
+def test_a_forest_follows_the_cache_while_somebody_waits_and_no_longer():
+    grove = Grove()
+    observers = grove.cache._state.observers
+    before = len(observers)
+    for _ in range(2):
+        page = grove.hold(1)
+        requests = [grove.add(1, 2), grove.add(3)]
+        assert len(observers) == before + 1
+        assert grove.first() is requests[1]
+        for request in requests:
+            grove.forest.remove(request)
+        assert len(observers) == before
+        grove.forest.release(*page)
+    grove.cached(1, 2)
+    late = grove.add(1, 2)
+    assert grove.matches(late) == [2]

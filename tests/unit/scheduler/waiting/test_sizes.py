@@ -8,7 +8,7 @@ from tests.unit.scheduler.waiting.grove import Grove
 
 def num_entries(grove: Grove) -> int:
     nodes = list(walk(grove.forest))
-    return len(nodes) + sum(len(node.cold) for node in nodes) + len(grove.forest._at_page)
+    return len(nodes) + sum(len(node.cold) for node in nodes) + len(grove.forest._anchors._at_page)
 
 
 def test_nodes_are_at_most_two_a_request():
@@ -27,7 +27,7 @@ def test_what_left_leaves_no_entries_behind():
     assert grove.first() is requests[0]
     grove.forest.remove(requests[0])
     assert num_entries(grove) == 0
-    assert not grove.forest._roots
+    assert not grove.forest._anchors.roots
 
 
 def test_going_back_and_forth_leaves_no_entries_behind():
@@ -45,8 +45,9 @@ def test_a_publication_does_no_work_for_each_request(monkeypatch):
     for number in range(500):
         grove.add(1, 2, 3, 4, 100 + number)
     touched: list[WaitNode] = []
-    real = grove.forest._put
-    monkeypatch.setattr(grove.forest, "_put", lambda node, *rest: (touched.append(node), real(node, *rest)))
+    anchors = grove.forest._anchors
+    real = anchors.put
+    monkeypatch.setattr(anchors, "put", lambda node, *rest: (touched.append(node), real(node, *rest)))
     leader = grove.cache.open([*[1] * 2, *[2] * 2, *[3] * 2, *[4] * 2, 0])
     for _ in range(4):
         leader.reserve(2)
