@@ -4,7 +4,7 @@ import torch
 from radixcache import PageCopy
 from radixcache.errors import InvalidArgument, InvalidArgumentType, InvalidConfig
 from runtime.attention import HeadLayout
-from runtime.kv_pool import KVPool
+from runtime.kv_pool import KVPool, _independent
 
 HEADS = HeadLayout(num_qo_heads=4, num_kv_heads=2, head_dim=3)
 
@@ -84,6 +84,24 @@ def test_copies_have_the_outcome_of_one_after_the_other(copies: list[tuple[int, 
             tensor[target, :num_tokens] = tensor[source, :num_tokens].clone()
     for found, wanted in zip(together.keys + together.values, apart.keys + apart.values, strict=True):
         assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("copies", "sizes"),
+    [
+        ([(0, 1, 4), (0, 2, 4), (3, 4, 1)], [3]),
+        ([(1, 0, 4), (2, 1, 4)], [2]),
+        ([(0, 1, 4), (1, 2, 4)], [1, 1]),
+        ([(0, 1, 4), (2, 1, 2)], [1, 1]),
+        ([(0, 1, 4), (2, 3, 4), (1, 4, 4), (3, 0, 4)], [2, 2]),
+        ([], []),
+    ],
+    ids=str,
+)
+def test_copies_go_together_until_one_builds_on_another(
+    copies: list[tuple[int, int, int]], sizes: list[int]
+) -> None:
+    assert [len(together) for together in _independent([PageCopy(*each) for each in copies])] == sizes
 
 
 def test_no_copies_are_no_work() -> None:

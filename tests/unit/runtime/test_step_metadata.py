@@ -1,6 +1,8 @@
 """Metadata of real plans against a plain count, and KV that comes out where the page tables say."""
 
+import gc
 import random
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -225,12 +227,6 @@ class TestRows:
     def engine(self) -> Engine:
         return Engine(page_size=4, num_pages=20)
 
-    def run(self, engine: Engine, request_id: str, prompt: list[int]) -> None:
-        engine.scheduler.submit(Request(request_id, Tokens(prompt), 1), engine.now)
-        plan = engine.plan()
-        engine.execute(plan)
-        engine.scheduler.commit(plan, {request_id: [0]}, engine.now)
-
     def test_a_row_whose_tokens_were_all_copied_is_left_out(self) -> None:
         engine = Engine(page_size=4, num_pages=20, prefill_chunk_tokens=2)
         engine.scheduler.submit(Request("first", Tokens([1, 2, 3, 4]), 1), 0.0)
@@ -288,3 +284,20 @@ class TestRows:
         second = engine.builder.build(rows_to_compute(engine.plan()))
         assert arrays_of(first) == kept
         assert not np.shares_memory(first.kv_indices, second.kv_indices)
+
+    def test_what_ended_is_not_kept_alive_and_what_lives_is_kept_as_a_copy(self) -> None:
+        engine = self.engine()
+        for name, num_tokens in (("ends", 1), ("lives", 9)):
+            engine.scheduler.submit(Request(name, Tokens([1, 2, 3]), num_tokens), 0.0)
+        plan = engine.plan()
+        rows = rows_to_compute(plan)
+        engine.builder.build(rows)
+        tables = [row.request.sequence.page_table for row in rows if row.request.sequence is not None]
+        kept = [pages for _, _, pages in engine.builder._held.values()]
+        assert not any(np.shares_memory(*pair) for pair in zip(tables, kept, strict=True))
+        ended, lives = (weakref.ref(row.request.sequence) for row in rows if row.request.sequence is not None)
+        engine.commit(plan, random.Random(0))
+        engine.builder.build(rows_to_compute(engine.plan()))
+        gc.collect()
+        assert ended() is None
+        assert lives() is not None
