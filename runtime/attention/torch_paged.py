@@ -89,7 +89,8 @@ class TorchBackend(PlannedBackend):
         if self._scratch is None or len(self._scratch[0]) < num_pages:
             heads, room = self.heads, num_pages + num_pages // 4
             shape = (room, self.page_size, heads.num_kv_heads, heads.head_dim)
-            keys, values = (torch.empty(shape, dtype=self.dtype, device=self.device) for _ in range(2))
+            with torch.inference_mode(mode=False):  # so that it can be written outside of that mode, too
+                keys, values = (torch.empty(shape, dtype=self.dtype, device=self.device) for _ in range(2))
             self._scratch = keys, values
 
     def _alike(self, metadata: StepMetadata, decodes: npt.NDArray[np.bool_]) -> Iterator[IndexArray]:
