@@ -196,6 +196,8 @@ class TorchBackend(PlannedBackend):
             stop = min(start + QUERY_BLOCK, len(query))
             seen = num_before + stop
             mask = self._mask[-(stop - start) :, self._mask.shape[1] - seen :]
+            if mask.device.type != "cpu":
+                mask = mask.contiguous()  # kernels there read masks in aligned vectors
             self._attend(query[start:stop], keys[:seen], values[:seen], mask, out[start:stop])
 
     def _attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, out: Tensor) -> None:
