@@ -49,6 +49,11 @@ def test_importing_a_lower_package_imports_nothing_heavy(package: str) -> None:
     assert run(f"import sys, {package}; print([name for name in {HEAVY} if name in sys.modules])") == "[]\n"
 
 
+@pytest.mark.parametrize("module", ["runtime", "runtime.cli", "runtime.executor", "runtime.simulation"])
+def test_the_simulator_and_its_command_line_import_no_torch(module: str) -> None:
+    assert run(f"import sys, {module}; print('torch' in sys.modules)") == "False\n"
+
+
 def test_importing_radixcache_imports_no_other_package_of_ours() -> None:
     above = ("scheduler", "runtime", "bench")
     assert run(f"import sys, radixcache; print([name for name in {above} if name in sys.modules])") == "[]\n"
