@@ -140,16 +140,26 @@ def test_in_chunks(model, chunk):
 def test_through_preemption_and_eviction(model, partial_reuse):
     prompts = [[*PROMPT[: 8 + 3 * number], number, 60 - number] for number in range(8)]
     cold = Watched(model, cache=False, num_pages=256)
-    warm = Watched(model, num_pages=22, partial_reuse=partial_reuse, prefill_chunk_tokens=6)
-    right, found = [], []
-    for _ in range(2):
-        right += cold.serve(prompts, 24)
-        found += warm.serve(prompts, 24)
-    assert sum(each.preemptions for each in found)
-    assert sum(each.cached_tokens for each in found)
-    assert warm.engine.cache.stats.evicted_pages
-    assert sum(each.recomputed_tokens for each in found)
-    assert all(assert_same(cold, warm, *pair) for pair in zip(right, found, strict=True))
+    warm = Watched(model, num_pages=30, partial_reuse=partial_reuse, prefill_chunk_tokens=6)
+    engine, params = warm.engine, SamplingParams(max_new_tokens=24, ignore_eos=True)
+    names = [engine.add_request(prompt, params) for prompt in [*prompts, *prompts]]
+    found, num_steps = {}, 0
+    while not engine.is_idle:
+        for chunk in engine.step():
+            if chunk.completion is not None:
+                found[chunk.request_id] = chunk.completion
+        num_steps += 1
+        running = [each.request for each in engine._live.values() if each.request.state == "running"]
+        if num_steps % 5 == 0 and len(running) > 1:
+            engine.scheduler.preempt(running[num_steps % len(running)].request_id)
+        check(engine.cache)
+    assert sum(each.preemptions for each in found.values())
+    assert sum(each.cached_tokens for each in found.values())
+    assert engine.cache.stats.evicted_pages
+    assert sum(each.recomputed_tokens for each in found.values())
+    right = cold.serve(prompts, 24) * 2
+    pairs = zip(right, (found[name] for name in names), strict=True)
+    assert all(assert_same(cold, warm, *pair) for pair in pairs)
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "lpm", "dfs", "hrrn"])

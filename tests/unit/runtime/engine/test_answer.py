@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +67,7 @@ def test_without_a_tokenizer_there_is_no_text():
 )
 def test_cutting_a_text_into_tokens_changes_nothing(text, cuts, stops):
     edges = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
-    pieces = [text[start:stop] for start, stop in zip(edges, edges[1:], strict=False)]
+    pieces = [text[start:stop] for start, stop in pairwise(edges)]
     shown, found, stopped = read(pieces, tuple(stops))
     ends = [at for stop in stops if (at := text.find(stop)) >= 0]
     first_to_complete = [text.find(stop) + len(stop) for stop in stops if stop in text]
