@@ -107,7 +107,10 @@ def test_what_is_not_computed_is_refused_by_name_and_value(metadata, named, tmp_
     ("metadata", "named"),
     [
         ({"llama.block_count": None}, "llama.block_count is missing"),
-        ({"llama.attention.head_count": "six"}, "llama.attention.head_count must be a whole number, not 'six'"),
+        (
+            {"llama.attention.head_count": "six"},
+            "attention.head_count must be a whole number, not 'six'",
+        ),
         ({"llama.attention.head_count": 0}, "attention.head_count must be at least 1, not 0"),
     ],
 )

@@ -33,7 +33,8 @@ def read(**changes):
 def test_absent_fields_have_the_defaults_of_transformers():
     assert read() == ModelConfig(
         layers=2, hidden=64, intermediate=128, heads=4, kv_heads=4, head_dim=16, vocab=100, max_context=2048,
-        tied_embeddings=False, qkv_bias=False, output_bias=False, qk_norm=False, norm_eps=1e-6, rope_base=10_000.0,
+        tied_embeddings=False, qkv_bias=False, output_bias=False, qk_norm=False, norm_eps=1e-6,
+        rope_base=10_000.0,
     )  # fmt: skip
 
 
@@ -91,9 +92,15 @@ def test_other_kinds_of_scaling_are_read():
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters.partial_rotary_factor = 0.5"),
         ({"model_type": "mistral", "sliding_window": 4096}, "sliding_window = 4096"),
         ({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True}, "sliding_window = 8"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types = ['full_attention', 'sliding"),
+        (
+            {"layer_types": ["full_attention", "sliding_attention"]},
+            "layer_types = ['full_attention', 'sliding",
+        ),
         ({"rope_scaling": {"type": "longrope", "factor": 2.0}}, "rope_type = 'longrope'"),
-        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "rope_parameters.full_attention = "),
+        (
+            {"rope_parameters": {"full_attention": {"rope_type": "default"}}},
+            "rope_parameters.full_attention = ",
+        ),
     ],
 )
 def test_what_is_not_computed_is_refused_by_name_and_value(changes, named):

@@ -126,8 +126,12 @@ def test_greedy_tokens_are_those_of_transformers(tmp_path):
     for prompt, answer in zip([PROMPT[:9], PROMPT[9:30]], ours, strict=True):
         tokens = torch.tensor([prompt])
         theirs = model.generate(
-            tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=10, do_sample=False,
-            pad_token_id=0, eos_token_id=-1,
+            tokens,
+            attention_mask=torch.ones_like(tokens),
+            max_new_tokens=10,
+            do_sample=False,
+            pad_token_id=0,
+            eos_token_id=-1,
         )
         assert answer == theirs[0, len(prompt) :].tolist()
 
