@@ -146,6 +146,15 @@ def test_what_is_no_gguf_file_is_refused(content, tmp_path):
         load_model(path)
 
 
+def test_a_file_that_was_cut_off_is_refused(tmp_path):
+    path = write_gguf(tmp_path / "model.gguf", transformer("llama"))
+    whole = path.read_bytes()
+    for share in (0.01, 0.5, 0.99):
+        path.write_bytes(whole[: int(len(whole) * share)])
+        with pytest.raises(ModelFileError):
+            load_model(path)
+
+
 def test_without_the_package_the_error_says_what_to_install(tmp_path, monkeypatch):
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF")

@@ -129,6 +129,7 @@ def test_a_template_that_refuses_says_why(tmp_path):
         "{{ messages[0].content.missing.deeper }}",
         "{{ 1 // 0 }}",
         "{{ messages[0] + 1 }}",
+        "{{ [1] | dictsort }}",
         "{{ range(99999999999) | list }}",
     ],
 )
