@@ -17,10 +17,10 @@ from scheduler.errors import (
     Stalled,
 )
 from scheduler.expectation import Expectation, OutputLengths
+from scheduler.guard import Guard
 from scheduler.line import WaitingLine
 from scheduler.observer import SchedulerObserver
 from scheduler.outputs import checked_outputs
-from scheduler.owner_thread import OwnerThread
 from scheduler.plan import Decodes, Horizon, Outputs, OutputSource, Row, StepPlan
 from scheduler.preemption import choose_victim
 from scheduler.request import PreemptReason, Request, RequestState
@@ -74,7 +74,7 @@ class Scheduler:
         self._num_ended = 0
         self._num_empty_plans = 0
         self._open_plan: StepPlan | None = None
-        self._thread = OwnerThread()
+        self._guard = Guard()
         self._observers: list[SchedulerObserver] = []
 
     def subscribe(self, observer: SchedulerObserver) -> None:
@@ -127,7 +127,7 @@ class Scheduler:
         Complexity:
             O(prompt) memcmp and O(log waiting).
         """
-        self._thread.require()
+        self._guard.require()
         if request.request_id in self._requests or request.state is not RequestState.NEW:
             raise InvalidRequest(f"request {request.request_id!r} was submitted before")
         if self.config.max_waiting is not None and self.num_waiting >= self.config.max_waiting:
@@ -142,8 +142,9 @@ class Scheduler:
         self._next_number += 1
         self._requests[request.request_id] = request
         self._line.join(request)
-        for observer in self._observers:
-            observer.submitted(request, now)
+        with self._guard.telling():
+            for observer in self._observers:
+                observer.submitted(request, now)
 
     def abort(self, request_id: str, now: float, *, error: Exception | None = None) -> bool:
         """End a request, in whatever state. What it published stays cached.
@@ -156,7 +157,7 @@ class Scheduler:
         Returns:
             Whether it was there to be ended.
         """
-        self._thread.require()
+        self._guard.require()
         request = self._requests.get(request_id)
         if request is None:
             return False
@@ -182,8 +183,9 @@ class Scheduler:
             self._num_ended += 1
             self._line.stop_leading(request)
         del self._requests[request.request_id]
-        for observer in self._observers:
-            observer.ended(request, now)
+        with self._guard.telling():
+            for observer in self._observers:
+                observer.ended(request, now)
 
     # Planning
 
@@ -202,7 +204,7 @@ class Scheduler:
             Stalled: Requests wait, and `max_empty_plans` plans in a row could not run any.
             WrongThread: Called from a second thread.
         """
-        self._thread.require()
+        self._guard.require()
         if self._open_plan is not None:
             raise PlanError(f"plan {self._open_plan.number} is neither committed nor discarded")
         draft = Draft(self.config.token_budget)
@@ -404,7 +406,7 @@ class Scheduler:
             PlanError: Not the open plan, or the outputs do not fit it. Nothing changed.
             WrongThread: Called from a second thread.
         """
-        self._thread.require()
+        self._guard.require()
         self._require_open(plan)
         taken = checked_outputs(plan, outputs)
         self._open_plan = None
@@ -460,7 +462,7 @@ class Scheduler:
         self._preempt(self._running_between_plans(request_id), PreemptReason.PRIORITY, Draft(0))
 
     def _running_between_plans(self, request_id: str) -> Request:
-        self._thread.require()
+        self._guard.require()
         request = self._requests.get(request_id)
         if request is None or request.state is not RequestState.RUNNING or self._open_plan is not None:
             raise InvalidRequest(f"request {request_id!r} does not run between two plans")
@@ -477,7 +479,7 @@ class Scheduler:
         Raises:
             PlanError: Not the open plan.
         """
-        self._thread.require()
+        self._guard.require()
         self._require_open(plan)
         self._open_plan = None
         targets = {copy.target for copy in plan.copies}

@@ -17,7 +17,7 @@ MAY_IMPORT = {
 HEAVY = ("torch", "click", "rich", "plotly", "jinja2", "msgspec", "tokenizers", "flashinfer", "transformers")
 IMPURE = {"time", "datetime", "os", "random", "secrets", "uuid", "logging", "warnings", "pathlib", "io"}
 IMPURE |= {"asyncio", "multiprocessing", "socket", "subprocess", "argparse", "hashlib", "threading"}
-ALLOWED = {("scheduler/owner_thread.py", "threading")}
+ALLOWED = {("scheduler/guard.py", "threading")}
 """The scheduler detects misuse from a second thread."""
 
 lower_packages = pytest.mark.parametrize("package", ["radixcache", "scheduler"])
