@@ -7,6 +7,7 @@ from bench.benchmarks import (
     curve_speed,
     deep_path,
     evict_insert,
+    eviction_gap,
     idle_schedule,
     import_time,
     lock,
@@ -36,4 +37,5 @@ BENCHMARKS: dict[str, Callable[[Options], Report]] = {
     "simulate_speed": simulate_speed.run,
     "block_replay": block_replay.run,
     "curve_speed": curve_speed.run,
+    "eviction_gap": eviction_gap.run,
 }
