@@ -4,38 +4,11 @@ import pytest
 
 from radixcache import NullPrefixCache, check
 from radixcache.errors import InvalidConfig
-from runtime.engine import FinishReason, PromptError, SamplingParams
+from runtime.engine import FinishReason, PromptError
 from scheduler import RequestTooLong
 from scheduler.errors import InvalidRequest
-from tests.fault.scheduler.toy_engine import VOCABULARY, generate
-from tests.unit.runtime.engine.serving import toy_engine
-
-
-def tokens(first: int, count: int) -> list[int]:
-    return list(range(first, first + count))
-
-
-def wanted(count: int, **more) -> SamplingParams:
-    return SamplingParams(max_new_tokens=count, **more)
-
-
-def in_engine(namespace=None, epoch: int = 0):
-    """The namespace that the engine makes of one."""
-    return toy_engine()._namespace(namespace) if epoch == 0 else (f"epoch {epoch}", b"n0:")
-
-
-def expected(prompt: list[int], count: int) -> list[int]:
-    return generate(prompt, count, in_engine())
-
-
-def assert_balanced(engine) -> None:
-    check(engine.cache)
-    assert engine.is_idle
-    pages = engine.cache.pages
-    assert (pages.private, pages.locked) == (0, 0)
-    assert not engine._live
-    assert not engine._inboxes
-    assert not engine._sampler._params
+from tests.fault.scheduler.toy_engine import VOCABULARY
+from tests.unit.runtime.engine.serving import assert_balanced, expected, tokens, toy_engine, wanted
 
 
 def test_a_batch_is_answered_in_the_order_it_was_given():
