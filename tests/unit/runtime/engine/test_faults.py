@@ -169,6 +169,23 @@ def test_a_failure_within_a_prompt_leaves_what_was_computed_before_and_no_more()
     assert (found.cached_tokens, found.token_ids) == (4, expected(prompt, 4))
 
 
+@pytest.mark.parametrize("end", ["error", "abort", "length"])
+def test_what_a_request_generated_is_left_only_where_it_finished(end):
+    prompt, count = tokens(0, 9), 12 if end == "length" else 40
+    engine = toy_engine(fails=lambda call, plan: end == "error" and plan.rows[0].start >= 19)
+    name = engine.add_request(prompt, wanted(count))
+    chunks = []
+    while not engine.is_idle:
+        chunks += engine.step()
+        if end == "abort" and len(chunks) == 12:
+            engine.abort(name)
+    known = [*prompt, *run(engine, chunks)[name].token_ids]
+    assert len(known) in (20, 21)
+    matched = engine.cache.peek([*known, 0], engine._namespace(None)).matched_len
+    assert matched == (20 if end == "length" else 8)
+    assert_balanced(engine)
+
+
 def test_a_request_whose_text_cannot_be_made_fails_alone():
     prompts = [tokens(0, 9), tokens(3, 4), tokens(90, 5)]
     outputs = ["".join("abcdef"[token] for token in expected(prompt, 8)) for prompt in prompts]
