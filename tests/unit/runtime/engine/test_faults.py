@@ -12,6 +12,7 @@ from tests.unit.runtime.engine.serving import (
     assert_balanced,
     expected,
     meddle,
+    never,
     run,
     tokens,
     toy_engine,
@@ -31,6 +32,11 @@ def spoil(made: StepOutput, how: str, name: str) -> object:
         return StepOutput({**made.tokens, "stranger": [1]}, 0)
     bad = {"too many": [1, 2], "none": [], "negative": [-1], "no list": 7, "a text": "x"}
     return StepOutput({**made.tokens, name: bad[how]}, 0)
+
+
+def spoil_last(made: StepOutput) -> StepOutput:
+    """What an executor brought, with a token that no letter stands for."""
+    return StepOutput({name: [100] for name in made.tokens}, 0)
 
 
 @pytest.mark.parametrize("how", ["too many", "none", "negative", "no list", "a text"])
@@ -169,11 +175,20 @@ def test_a_failure_within_a_prompt_leaves_what_was_computed_before_and_no_more()
     assert (found.cached_tokens, found.token_ids) == (4, expected(prompt, 4))
 
 
-@pytest.mark.parametrize("end", ["error", "abort", "length"])
+@pytest.mark.parametrize("end", ["error", "abort", "length", "stop token", "stop text"])
 def test_what_a_request_generated_is_left_only_where_it_finished(end):
+    """A next turn finds the whole answer of a request that finished, by its limit or by a stop."""
     prompt, count = tokens(0, 9), 12 if end == "length" else 40
-    engine = toy_engine(fails=lambda call, plan: end == "error" and plan.rows[0].start >= 19)
-    name = engine.add_request(prompt, wanted(count))
+    output = expected(prompt, 12)
+    fails = (lambda call, plan: plan.rows[0].start >= 19) if end == "error" else never
+    params = {
+        "stop token": {"stop_token_ids": (100,)},
+        "stop text": {"stop": ("".join("abcdef"[token] for token in output),)},
+    }
+    engine = toy_engine(fails=fails, text=Letters())
+    if end == "stop token":
+        meddle(engine, lambda plan, made: spoil_last(made) if plan.rows[0].start == 19 else made)
+    name = engine.add_request(prompt, wanted(count, **params.get(end, {})))
     chunks = []
     while not engine.is_idle:
         chunks += engine.step()
@@ -182,7 +197,7 @@ def test_what_a_request_generated_is_left_only_where_it_finished(end):
     known = [*prompt, *run(engine, chunks)[name].token_ids]
     assert len(known) in (20, 21)
     matched = engine.cache.peek([*known, 0], engine._namespace(None)).matched_len
-    assert matched == (20 if end == "length" else 8)
+    assert matched == (8 if end in ("error", "abort") else 20)
     assert_balanced(engine)
 
 
