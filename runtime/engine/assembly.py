@@ -10,7 +10,7 @@ from runtime.attention import BACKENDS, HeadLayout
 from runtime.clock import Clock, WallClock
 from runtime.engine.engine import Engine
 from runtime.engine.executor import TorchExecutor
-from runtime.engine.sampling import Sampler
+from runtime.engine.sampling import Sampler, require_seed
 from runtime.errors import UnknownName
 from runtime.kv_pool import KVPool
 from runtime.models import Decoder, TextCodec, load_model, load_text
@@ -32,7 +32,7 @@ class EngineConfig:
         seed: Of draws for requests that bring none.
 
     Raises:
-        InvalidConfig: See `CacheConfig`; or no such backend.
+        InvalidConfig: See `CacheConfig` and `Sampler`; or no such backend.
     """
 
     num_pages: int = 1024
@@ -48,6 +48,7 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         self.cache_config()
+        require_seed(self.seed)
         if self.backend not in BACKENDS:
             raise UnknownName("attention backend", self.backend, BACKENDS)
 
@@ -102,6 +103,7 @@ def make_engine(
         text=text,
         eos_ids=frozenset(shape.eos_ids),
         max_context=shape.max_context,
+        vocab_size=shape.vocab,
     )
 
 

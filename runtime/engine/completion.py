@@ -27,20 +27,21 @@ class Completion:
         finish_reason: Why it ended.
         prompt_tokens: Tokens of the prompt.
         token_ids: Tokens generated; a stop token is among them.
-        text: Their text without what stopped it; empty where there is no tokenizer.
+        text: Their text without what stopped it; empty where there is no tokenizer. All chunks' texts.
         cached_tokens: Prompt tokens found in the cache when it first ran, those of copied pages included.
-        computed_tokens: Prompt tokens computed.
+        computed_tokens: Prompt tokens computed. With `cached_tokens` that is the whole prompt, unless the
+            request ended early, or found more of it when it came back from a preemption.
         recomputed_tokens: Tokens computed again after preemptions.
         missed_tokens: Prompt tokens that were not found, by reason. Empty where nothing was looked for.
         cache_read: `False`: the cache was not read, because the prompt's log-probabilities were wanted or
             the request said so.
         prompt_logprobs: Log-probability of each prompt token but the first, which has none and is NaN;
-            float32 of shape [prompt]. `None` where not wanted.
+            float32 of shape [prompt], NaN also where it was never computed. `None` where not wanted.
         preemptions: How often it was thrown back.
         queue_s: Seconds from `add_request` until it first ran; `None`: it never did.
         ttft_s: Seconds from `add_request` to its first token; `None`: there was none.
         e2e_s: Seconds from `add_request` to its end.
-        error: Why it failed.
+        error: Why it failed; `None` where it did not.
     """
 
     request_id: str

@@ -1,66 +1,46 @@
 """The engine: requests in, tokens and texts out."""
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from radixcache import Namespace, NullPrefixCache, PrefixCache
+from radixcache import Namespace, NullPrefixCache, PrefixCache, Tokens
+from radixcache.arguments import as_seconds
 from radixcache.errors import InvalidConfig
 from radixcache.namespace import namespace_key
+from radixcache.tokens import TokenSource
 from runtime.clock import Clock, seconds
 from runtime.engine.answer import AnswerText
-from runtime.engine.completion import Chunk, Completion, FinishReason
+from runtime.engine.completion import Chunk, Completion
 from runtime.engine.errors import PromptError
 from runtime.engine.executor import TorchExecutor
 from runtime.engine.isolation import execute_isolated
+from runtime.engine.live import EndedRequests, LiveRequest
 from runtime.engine.sampling import Sampler, SamplingParams
 from runtime.executor import Executor
 from runtime.models import Decoder, TextCodec
-from scheduler import PlanError, Request, RequestState, Scheduler, SchedulerConfig
+from scheduler import Request, RequestState, Scheduler, SchedulerConfig
 
-Prompt = str | Sequence[int]
-
-_ENDS = {
-    RequestState.FINISHED: FinishReason.LENGTH,
-    RequestState.ABORTED: FinishReason.ABORT,
-    RequestState.FAILED: FinishReason.ERROR,
-    RequestState.EXPIRED: FinishReason.DEADLINE,
-}
-
-
-@dataclass(slots=True)
-class _Live:
-    """A request that has not ended, and what the engine adds to it."""
-
-    request: Request
-    params: SamplingParams
-    answer: AnswerText
-    stopped_by: FinishReason | None = None
-
-
-@dataclass(slots=True)
-class _Inbox:
-    """Chunks that somebody waits for within `generate` or `stream`."""
-
-    chunks: deque[Chunk] = field(default_factory=deque)
-    completion: Completion | None = None
+Prompt: TypeAlias = "str | TokenSource"
+"""A text, or token ids."""
 
 
 class Engine:
     """Serves requests on one model: scheduler, prefix cache, executor and sampler in one loop.
 
-    One thread. Between calls of `step`, `generate` or `stream` nothing happens. A step that raises is run
-    again row by row: only the requests whose rows raise then fail, and everybody else goes on.
+    One thread. Between calls of `step`, `generate` or `stream` nothing happens. A step that raises, or brings
+    what its plan does not allow, is run again row by row: only the requests whose rows do so then fail, and
+    everybody else goes on. So does everybody else where a tokenizer cannot decode what a request generated.
 
     Args:
         cache: Finds prefixes and hands out pages; `NullPrefixCache` for none.
         executor: Runs plans.
         sampler: The executor's; learns what each request wants.
-        clock: Tells the time.
+        clock: Tells the time; where it goes back, time stands still.
         config: Of the scheduler; `None`: as it is by default.
         text: Tokenizer of the model; `None`: prompts are token ids, and completions have no text.
         eos_ids: Tokens that end an output, besides those of `text`.
         max_context: Tokens of prompt and output together at most; `None`: as the pool holds.
+        vocab_size: Token ids of prompts lie below it; `None`: they are not looked at.
     """
 
     def __init__(
@@ -74,6 +54,7 @@ class Engine:
         text: TextCodec | None = None,
         eos_ids: frozenset[int] = frozenset(),
         max_context: int | None = None,
+        vocab_size: int | None = None,
     ) -> None:
         self.cache = cache
         self.text = text
@@ -83,17 +64,19 @@ class Engine:
         self._clock = clock
         self._eos_ids = eos_ids | (text.eos_ids if text else frozenset())
         self._max_context = max_context
-        self._live: dict[str, _Live] = {}
-        self._inboxes: dict[str, _Inbox] = {}
+        self._vocab_size = vocab_size
+        self._live: dict[str, LiveRequest] = {}
+        self._ended = EndedRequests()
+        self.scheduler.subscribe(self._ended)
         self._outbox: list[Chunk] = []
-        self._num_added = 0
+        self._num_named = 0
         self._epoch = 0
-        self._namespaces: set[Namespace] = set()
+        self._time = 0.0
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits or runs."""
-        return self.scheduler.is_idle
+        """Whether nobody waits or runs, and `step` has given every chunk."""
+        return self.scheduler.is_idle and not self._ended and not self._outbox
 
     @property
     def caches(self) -> bool:
@@ -133,31 +116,66 @@ class Engine:
             The request's id.
 
         Raises:
-            PromptError: A text without a tokenizer, or a prompt that leaves the context no room for output.
-            RadixCacheError: See `Request` and `Scheduler.submit`. Nothing changed.
+            PromptError: A text or stop texts without a tokenizer, a token id that the model does not have, or
+                a prompt that leaves the context no room for output. Nothing changed.
+            RadixCacheError: See `Tokens`, `Request` and `Scheduler.submit`. Nothing changed.
         """
+        live = self._add(
+            prompt,
+            params,
+            awaited=False,
+            request_id=request_id,
+            namespace=namespace,
+            priority=priority,
+            client=client,
+            deadline_s=deadline_s,
+            read=read,
+            write=write,
+        )
+        return live.request.request_id
+
+    def _add(
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None,
+        *,
+        awaited: bool,
+        request_id: str | None = None,
+        namespace: Namespace = None,
+        priority: int = 0,
+        client: str | None = None,
+        deadline_s: float | None = None,
+        read: bool = True,
+        write: bool = True,
+    ) -> LiveRequest:
         params = params or SamplingParams()
-        token_ids = self._token_ids(prompt)
-        name = f"request-{self._num_added}" if request_id is None else request_id
+        tokens = self._tokens(prompt)
+        if params.stop and self.text is None:
+            raise PromptError("stop texts need a tokenizer, this engine has none: give stop_token_ids")
+        answer = AnswerText(self.text.stream() if self.text else None, params.stop)
+        stops = frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self._eos_ids)
         now = self._now()
         request = Request.of(
-            name,
-            token_ids,
-            self._room_for_output(len(token_ids), params),
+            self._new_name() if request_id is None else request_id,
+            tokens,
+            self._room_for_output(len(tokens), params),
             namespace=self._namespace(namespace),
             read=read and not params.prompt_logprobs,
             write=write,
             priority=priority,
             client=client,
-            deadline=None if deadline_s is None else now + deadline_s,
+            deadline=None if deadline_s is None else now + as_seconds("deadline_s", deadline_s),
         )
         self.scheduler.submit(request, now)
-        self._num_added += 1
-        self._namespaces.add(request.namespace)
-        self._sampler.add(name, params)
-        stream = self.text.stream() if self.text else None
-        self._live[name] = _Live(request, params, AnswerText(stream, params.stop))
-        return name
+        self._sampler.add(request.request_id, params)
+        live = self._live[request.request_id] = LiveRequest(request, params, stops, answer, awaited)
+        return live
+
+    def _new_name(self) -> str:
+        while True:
+            name, self._num_named = f"request-{self._num_named}", self._num_named + 1
+            if name not in self._live:
+                return name
 
     def abort(self, request_id: str) -> bool:
         """End a request, in whatever state; its last chunk comes as any other does.
@@ -165,30 +183,38 @@ class Engine:
         Returns:
             Whether it was there to be ended.
         """
-        live = self._live.get(request_id)
-        if live is None:
-            return False
-        self.scheduler.abort(request_id, self._now())
-        self._complete(live, [], "")
-        return True
+        was_there = self.scheduler.abort(request_id, self._now())
+        self._complete_ended()
+        return was_there
 
     def reload(self, model: Decoder) -> None:
         """Change the weights. Nothing cached before is found again; who runs finishes and publishes no more.
 
+        Who waits, or is thrown back, is computed with the new weights from its first token on.
+
         Raises:
-            InvalidConfig: The engine runs no model, or one of another shape.
+            InvalidConfig: The engine runs no model, or one of another shape, dtype or device.
         """
-        if not isinstance(self._executor, TorchExecutor) or self._executor.model.config != model.config:
-            raise InvalidConfig("new weights are of the same shape as the old ones")
+        if not isinstance(self._executor, TorchExecutor):
+            raise InvalidConfig("this engine runs no model whose weights could change")
+        old = self._executor.model
+        if model.config != old.config:
+            raise InvalidConfig(f"new weights are of the same shape as the old ones, {old.config}")
+        if (model.dtype, model.device) != (old.dtype, old.device):
+            raise InvalidConfig(
+                f"new weights are {old.dtype} on {old.device} as the old ones, "
+                f"got {model.dtype} on {model.device}"
+            )
         self._executor.model = model
         self.bump_epoch()
 
     def bump_epoch(self) -> None:
-        """Say that KV computed from now on differs from what is cached. See `reload`."""
+        """Say that KV computed from now on differs from what is cached. See `reload`. O(cached tokens)."""
         self._epoch += 1
-        for namespace in self._namespaces:
+        cached = [stored.namespace for stored in self.cache.snapshot().stored]
+        used = [live.request.namespace for live in self._live.values()]
+        for namespace in dict.fromkeys([*cached, *used]):
             self.cache.retire(namespace)
-        self._namespaces.clear()
 
     # Going on
 
@@ -231,143 +257,124 @@ class Engine:
         each = [params] * len(prompts) if isinstance(params, SamplingParams | None) else list(params)
         if len(each) != len(prompts):
             raise InvalidConfig(f"{len(prompts)} prompts need as many params, got {len(each)}")
-        names: list[str] = []
+        awaited: list[LiveRequest] = []
         try:
             for prompt, wanted in zip(prompts, each, strict=True):
-                names.append(self._add_awaited(prompt, wanted, namespace))
-            while any(self._inboxes[name].completion is None for name in names):
+                awaited.append(self._add(prompt, wanted, awaited=True, namespace=namespace))
+            while any(live.completion is None for live in awaited):
                 self._run_step()
-            return [completion for name in names if (completion := self._inboxes[name].completion)]
+            return [live.completion for live in awaited if live.completion]
         finally:
-            self._forget(names)
+            self._give_up(awaited)
 
     def stream(
         self, prompt: Prompt, params: SamplingParams | None = None, *, namespace: Namespace = None
     ) -> Iterator[Chunk]:
         """Serve one request and give what it brings as it comes; giving up the iterator aborts it.
 
+        The request is added when the first chunk is asked for: an iterator that nobody asks leaves nothing.
+
         Raises:
-            RadixCacheError: See `add_request`.
+            RadixCacheError: See `add_request`; when the first chunk is asked for.
         """
-        name = self._add_awaited(prompt, params, namespace)
+        live = self._add(prompt, params, awaited=True, namespace=namespace)
         try:
-            inbox = self._inboxes[name]
-            while inbox.completion is None:
+            while live.completion is None:
                 self._run_step()
-                while inbox.chunks:
-                    yield inbox.chunks.popleft()
+                while live.chunks:
+                    yield live.chunks.popleft()
         finally:
-            self._forget([name])
+            self._give_up([live])
 
-    def _add_awaited(self, prompt: Prompt, params: SamplingParams | None, namespace: Namespace) -> str:
-        name = self.add_request(prompt, params, namespace=namespace)
-        self._inboxes[name] = _Inbox()
-        return name
-
-    def _forget(self, names: Sequence[str]) -> None:
-        for name in names:
-            self.abort(name)
-            del self._inboxes[name]
+    def _give_up(self, awaited: Sequence[LiveRequest]) -> None:
+        for live in awaited:
+            if live.completion is None:
+                self.abort(live.request.request_id)
 
     def _run_step(self) -> None:
+        try:
+            self._advance()
+        finally:
+            self._complete_ended()
+
+    def _advance(self) -> None:
         now = self._now()
         self.cache.advance_time(now)
         plan = self.scheduler.schedule(now)
-        for request in plan.failed:
-            self._complete(self._live[request.request_id], [], "")
         if not plan:
             return
         try:
-            output, errors = execute_isolated(self._executor, plan)
+            tokens, errors = execute_isolated(self._executor, plan)
         except BaseException:
             self.scheduler.discard(plan)
             raise
         now = self._now()
-        for request_id, error in errors.items():
-            self.scheduler.abort(request_id, now, error=error)
-        try:
-            self.scheduler.commit(plan, output.tokens, now)
-        except PlanError:
-            self.scheduler.discard(plan)
-            raise
-        for request_id in errors:
-            self._complete(self._live[request_id], [], "")
-        for request_id, tokens in output.tokens.items():
-            self._take_in(self._live[request_id], list(tokens), now)
+        for request, error in errors.items():
+            self._fail(request, error, now)
+        self.scheduler.commit(plan, tokens, now)
+        for row in plan.rows:
+            live = self._live_of(row.request)
+            if live is not None and row.request.request_id in tokens:
+                self._take_in(live, list(tokens[row.request.request_id]), now)
 
-    def _take_in(self, live: _Live, tokens: list[int], now: float) -> None:
-        request, text = live.request, ""
-        for token in tokens:
-            if self._is_stop(token, live.params):
-                live.stopped_by = FinishReason.STOP_TOKEN
-                break
-            more, stopped = live.answer.push(token)
-            text += more
-            if stopped:
-                live.stopped_by = FinishReason.STOP_TEXT
-                break
-        if live.stopped_by and request.state is RequestState.RUNNING:
-            self.scheduler.finish(request.request_id, now)
-        if request.state is RequestState.FINISHED:
-            if live.stopped_by is not FinishReason.STOP_TEXT:
-                more, stopped = live.answer.finish()
-                text += more
-                live.stopped_by = FinishReason.STOP_TEXT if stopped else live.stopped_by
-            self._complete(live, tokens, text)
-        else:
-            self._hand_out(Chunk(request_id=request.request_id, token_ids=tokens, text=text))
+    def _live_of(self, request: Request) -> LiveRequest | None:
+        """What the engine knows of a request; `None` if that ended, whoever bears its name now."""
+        live = self._live.get(request.request_id)
+        return live if live is not None and live.request is request else None
 
-    def _is_stop(self, token: int, params: SamplingParams) -> bool:
-        is_eos = token in self._eos_ids and not params.ignore_eos
-        return is_eos or token in params.stop_token_ids
+    def _fail(self, request: Request, error: Exception, now: float) -> None:
+        if self._live_of(request) is not None:
+            self.scheduler.abort(request.request_id, now, error=error)
 
-    def _complete(self, live: _Live, tokens: list[int], text: str) -> None:
+    def _take_in(self, live: LiveRequest, tokens: list[int], now: float) -> None:
         request = live.request
-        name = request.request_id
+        live.read(tokens)
+        if request.state is RequestState.RUNNING:
+            if live.error is not None:
+                self._fail(request, live.error, now)
+            elif live.stopped_by:
+                self.scheduler.finish(request.request_id, now)
+        if request.state is RequestState.RUNNING:
+            self._hand_out(live, tokens)
+        else:
+            self._complete(live, tokens)
+
+    def _complete_ended(self) -> None:
+        """Completions of those that the scheduler ended and that have none yet."""
+        while self._ended:
+            live = self._live_of(self._ended.take())
+            if live is not None:
+                self._complete(live, [])
+
+    def _complete(self, live: LiveRequest, tokens: list[int]) -> None:
+        name = live.request.request_id
         del self._live[name]
         self._sampler.drop(name)
-        submitted_at, finished_at = request.submitted_at, request.finished_at
-        assert submitted_at is not None
-        assert finished_at is not None
-        logprobs = None
-        if isinstance(self._executor, TorchExecutor):
-            logprobs = self._executor.take_prompt_logprobs(name)
-        completion = Completion(
-            request_id=name,
-            finish_reason=live.stopped_by or _ENDS[request.state],
-            prompt_tokens=request.prompt_len,
-            token_ids=list(request.output),
-            text=live.answer.text,
-            cached_tokens=request.matched_len + request.copied_len,
-            computed_tokens=request.prefill_tokens,
-            recomputed_tokens=request.recomputed_tokens,
-            missed_tokens=dict(request.missed_tokens),
-            cache_read=request.read and self.caches,
-            prompt_logprobs=logprobs,
-            preemptions=request.num_preemptions,
-            queue_s=_since(submitted_at, request.first_scheduled_at),
-            ttft_s=_since(submitted_at, request.first_token_at),
-            e2e_s=finished_at - submitted_at,
-            error=request.error,
-        )
-        self._hand_out(Chunk(request_id=name, token_ids=tokens, text=text, completion=completion))
+        executor = self._executor
+        logprobs = executor.take_prompt_logprobs(name) if isinstance(executor, TorchExecutor) else None
+        live.complete(cached=self.caches, prompt_logprobs=logprobs)
+        self._hand_out(live, tokens)
 
-    def _hand_out(self, chunk: Chunk) -> None:
-        inbox = self._inboxes.get(chunk.request_id)
-        if inbox is None:
-            self._outbox.append(chunk)
-        else:
-            inbox.chunks.append(chunk)
-            inbox.completion = chunk.completion
+    def _hand_out(self, live: LiveRequest, tokens: list[int]) -> None:
+        chunk = live.next_chunk(tokens)
+        (live.chunks if live.awaited else self._outbox).append(chunk)
 
     # What a request becomes
 
-    def _token_ids(self, prompt: Prompt) -> Sequence[int]:
-        if not isinstance(prompt, str):
-            return prompt
-        if self.text is None:
-            raise PromptError("this engine has no tokenizer: give the prompt as token ids")
-        return self.text.encode(prompt)
+    def _tokens(self, prompt: Prompt) -> Tokens:
+        if isinstance(prompt, str):
+            if self.text is None:
+                raise PromptError("this engine has no tokenizer: give the prompt as token ids")
+            prompt = self.text.encode(prompt)
+        tokens = prompt if isinstance(prompt, Tokens) else Tokens(prompt)
+        if self._vocab_size is not None and len(tokens):
+            place = int(tokens.numpy().argmax())
+            if tokens.numpy()[place] >= self._vocab_size:
+                raise PromptError(
+                    f"token {place} of the prompt is {tokens.numpy()[place]}, the model's token ids are "
+                    f"0 to {self._vocab_size - 1}"
+                )
+        return tokens
 
     def _room_for_output(self, prompt_len: int, params: SamplingParams) -> int:
         if self._max_context is None:
@@ -384,8 +391,5 @@ class Engine:
         return f"epoch {self._epoch}", namespace_key(namespace)
 
     def _now(self) -> float:
-        return seconds(self._clock.now_ps())
-
-
-def _since(start: float, moment: float | None) -> float | None:
-    return None if moment is None else moment - start
+        self._time = max(self._time, seconds(self._clock.now_ps()))
+        return self._time

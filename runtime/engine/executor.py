@@ -91,6 +91,8 @@ class TorchExecutor:
             request = row.request
             own = logits[at : at + row.extend_len]
             at += row.extend_len
+            if request.sequence is None:
+                continue  # aborted meanwhile: nobody would take them
             stop = min(row.start + row.extend_len, request.prompt_len - 1)
             following = _tensor(request.prompt.numpy()[row.start + 1 : stop + 1], own.device)
             scores = torch.log_softmax(own[: len(following)], dim=-1).gather(1, following[:, None])[:, 0]

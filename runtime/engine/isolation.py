@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from radixcache import PageCopy, Tokens
-from runtime.executor import Executor, StepOutput
-from scheduler import Row, StepPlan
+from runtime.executor import Executor
+from scheduler import Request, Row, StepPlan
+from scheduler.outputs import checked_outputs
+from scheduler.plan import Outputs
 
 
-def execute_isolated(executor: Executor, plan: StepPlan) -> tuple[StepOutput, dict[str, Exception]]:
-    """Run a plan; where it raises, run its rows one by one.
+def execute_isolated(executor: Executor, plan: StepPlan) -> tuple[Outputs, dict[Request, Exception]]:
+    """Run a plan; where it raises, or brings what the plan does not allow, run its rows one by one.
 
     Running a row twice is harmless: it writes the same KV to the same slots, and copies come from pages that
     stay as they are until the step is committed.
@@ -19,28 +21,32 @@ def execute_isolated(executor: Executor, plan: StepPlan) -> tuple[StepOutput, di
         plan: What to run.
 
     Returns:
-        What the rows that ran brought, and by request id why the others did not. Where rows were run one by
-        one, the time is the sum of theirs.
+        What the rows that ran brought, fit for `Scheduler.commit`, and why the others did not.
     """
     try:
-        return executor.execute(plan), {}
+        return _execute(executor, plan), {}
     except Exception as error:  # noqa: BLE001  # whatever a kernel raises
         if len(plan.rows) == 1:
-            return StepOutput({}, 0), {plan.rows[0].request.request_id: error}
-    tokens: dict[str, Sequence[int] | Tokens] = {}
-    errors: dict[str, Exception] = {}
-    elapsed_ps = 0
+            return {}, {plan.rows[0].request: error}
+    outputs: dict[str, Sequence[int] | Tokens] = {}
+    errors: dict[Request, Exception] = {}
     for row in plan.rows:
         if row.request.sequence is None:
             continue
         try:
-            output = executor.execute(replace(plan, rows=(row,), copies=_copies_of(row, plan)))
+            alone = _execute(executor, replace(plan, rows=(row,), copies=_copies_of(row, plan)))
         except Exception as error:  # noqa: BLE001
-            errors[row.request.request_id] = error
+            errors[row.request] = error
         else:
-            tokens.update(output.tokens)
-            elapsed_ps += output.elapsed_ps
-    return StepOutput(tokens, elapsed_ps), errors
+            outputs.update(alone)
+    return outputs, errors
+
+
+def _execute(executor: Executor, plan: StepPlan) -> Outputs:
+    """Tokens that the plan allows, by request id."""
+    tokens = executor.execute(plan).tokens
+    checked_outputs(plan, tokens)
+    return tokens
 
 
 def _copies_of(row: Row, plan: StepPlan) -> tuple[PageCopy, ...]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from radixcache.arguments import as_integer
-from radixcache.errors import InvalidConfig
+from radixcache.errors import InvalidArgumentType, InvalidConfig
 from runtime.engine.errors import SamplingError
 
 _SEED_END: Final = 2**64
@@ -26,13 +26,14 @@ class SamplingParams:
         top_p: Only the likeliest tokens that together reach this probability, in (0, 1].
         seed: Of the draws, 0 to 2**64 - 1; `None`: the engine's own seed and the number of the request.
         stop: Texts that end the output; they are no part of it.
-        stop_token_ids: Tokens that end the output, besides the model's own.
+        stop_token_ids: Token ids >= 0 that end the output, besides the model's own.
         ignore_eos: Go on behind the model's own end tokens.
         prompt_logprobs: Return the log-probability of each prompt token. All of the prompt is computed
             then: nothing is read from the cache.
 
     Raises:
         InvalidConfig: A value lies outside its range; names it and the limit.
+        InvalidArgumentType: A value is no number, or no integer, where one is needed.
     """
 
     max_new_tokens: int = 128
@@ -48,20 +49,45 @@ class SamplingParams:
     def __post_init__(self) -> None:
         if as_integer("max_new_tokens", self.max_new_tokens) < 1:
             raise InvalidConfig(f"max_new_tokens is at least 1, got {self.max_new_tokens}")
-        if not 0 <= self.temperature < float("inf"):
+        if not 0 <= _as_number("temperature", self.temperature) < float("inf"):
             raise InvalidConfig(f"temperature is a finite number >= 0, got {self.temperature}")
         if self.top_k is not None and as_integer("top_k", self.top_k) < 1:
             raise InvalidConfig(f"top_k is at least 1, got {self.top_k}")
-        if not 0 < self.top_p <= 1:
+        if not 0 < _as_number("top_p", self.top_p) <= 1:
             raise InvalidConfig(f"top_p lies in (0, 1], got {self.top_p}")
-        if self.seed is not None and not 0 <= as_integer("seed", self.seed) < _SEED_END:
-            raise InvalidConfig(f"seed is 0 to 2**64 - 1, got {self.seed}")
+        if self.seed is not None:
+            require_seed(self.seed)
         if not _are_texts(self.stop):
             raise InvalidConfig(f"stop is a tuple of texts that are not empty, got {self.stop!r}")
+        if not _are_token_ids(self.stop_token_ids):
+            raise InvalidConfig(f"stop_token_ids is a tuple of integers >= 0, got {self.stop_token_ids!r}")
+
+
+def require_seed(seed: int) -> None:
+    """Refuse what is no seed.
+
+    Raises:
+        InvalidConfig: Not 0 to 2**64 - 1.
+        InvalidArgumentType: Not an integer.
+    """
+    if not 0 <= as_integer("seed", seed) < _SEED_END:
+        raise InvalidConfig(f"seed is 0 to 2**64 - 1, got {seed}")
+
+
+def _as_number(name: str, value: object) -> float:
+    if not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidArgumentType(f"{name} is a number, got {value!r}")
+    return float(value)
 
 
 def _are_texts(value: object) -> bool:
     return isinstance(value, tuple) and all(isinstance(text, str) and text for text in value)
+
+
+def _are_token_ids(value: object) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(token, (int, np.integer)) and token >= 0 for token in value
+    )
 
 
 class Sampler:
@@ -71,10 +97,14 @@ class Sampler:
     the batch, not on a step that failed and was run again, not on a preemption.
 
     Args:
-        seed: For requests that bring none.
+        seed: For requests that bring none, 0 to 2**64 - 1.
+
+    Raises:
+        InvalidConfig, InvalidArgumentType: It is no seed.
     """
 
     def __init__(self, seed: int = 0) -> None:
+        require_seed(seed)
         self._seed = seed
         self._params: dict[str, tuple[SamplingParams, int]] = {}
         self._num_added = 0
@@ -120,7 +150,8 @@ class Sampler:
 
 def _draw(logits: Tensor, params: SamplingParams, seed: int, place: int) -> int:
     """One token: temperature first, then `top_k`, then `top_p`, then a draw from what is left."""
-    scaled, order = torch.sort(logits.double() / params.temperature, descending=True, stable=True)
+    sorted_logits, order = torch.sort(logits.double(), descending=True, stable=True)
+    scaled = (sorted_logits - sorted_logits[0]) / params.temperature  # no temperature overflows at the top
     if params.top_k is not None:
         scaled = scaled[: params.top_k]
     reached = torch.softmax(scaled, dim=-1).cumsum(dim=-1).cpu().numpy()

@@ -33,6 +33,15 @@ def _token(context: int) -> int:
     return context % VOCABULARY
 
 
+def cold_kv(tokens: Sequence[int], namespace: Namespace = None) -> list[int]:
+    """The KV of all tokens, computed without any cache."""
+    salt, context, made = _salt(namespace), 0, []
+    for position, token in enumerate(tokens):
+        made.append(_kv(token, position, context, salt))
+        context = _after(context, position, made[-1])
+    return made
+
+
 def generate(prompt: Sequence[int], num_tokens: int, namespace: Namespace = None) -> list[int]:
     """What an engine without any cache generates."""
     salt, context, known = _salt(namespace), 0, list(prompt)
@@ -58,6 +67,10 @@ class ToyEngine:
         self._memory = np.full(num_slots, -1, dtype=np.int64)
         self._page_size = page_size
         self._how_many = how_many
+
+    def page(self, page: int) -> list[int]:
+        """What a page holds."""
+        return self._memory[page * self._page_size : (page + 1) * self._page_size].tolist()
 
     def execute(self, plan: StepPlan) -> dict[str, list[int]]:
         """Outputs of a plan. All rows read before any of them writes, as on a device."""

@@ -4,38 +4,19 @@ import pytest
 
 from radixcache import NullPrefixCache, check
 from radixcache.errors import InvalidConfig
-from runtime.engine import FinishReason, PromptError, SamplingParams
+from runtime.engine import FinishReason, PromptError
 from scheduler import RequestTooLong
 from scheduler.errors import InvalidRequest
-from tests.fault.scheduler.toy_engine import VOCABULARY, generate
-from tests.unit.runtime.engine.serving import toy_engine
-
-
-def tokens(first: int, count: int) -> list[int]:
-    return list(range(first, first + count))
-
-
-def wanted(count: int, **more) -> SamplingParams:
-    return SamplingParams(max_new_tokens=count, **more)
-
-
-def in_engine(namespace=None, epoch: int = 0):
-    """The namespace that the engine makes of one."""
-    return toy_engine()._namespace(namespace) if epoch == 0 else (f"epoch {epoch}", b"n0:")
-
-
-def expected(prompt: list[int], count: int) -> list[int]:
-    return generate(prompt, count, in_engine())
-
-
-def assert_balanced(engine) -> None:
-    check(engine.cache)
-    assert engine.is_idle
-    pages = engine.cache.pages
-    assert (pages.private, pages.locked) == (0, 0)
-    assert not engine._live
-    assert not engine._inboxes
-    assert not engine._sampler._params
+from tests.fault.scheduler.toy_engine import VOCABULARY
+from tests.unit.runtime.engine.serving import (
+    Letters,
+    assert_balanced,
+    expected,
+    run,
+    tokens,
+    toy_engine,
+    wanted,
+)
 
 
 def test_a_batch_is_answered_in_the_order_it_was_given():
@@ -266,20 +247,24 @@ def test_a_thousand_aborts_preemptions_and_failures_leave_everything_in_order(se
         page_size=page_size,
         fails=fails,
         cache=rng.choice([NullPrefixCache] + 3 * [type(toy_engine().cache)]),
-        partial_reuse=False,
+        partial_reuse=page_size > 1 and rng.random() < 0.5,
+        text=Letters(breaks_at=rng.choice(["", "", "f"]), rest=rng.choice(["", "?"])),
         prefill_chunk_tokens=rng.choice([None, 3]),
         max_running=rng.randrange(2, 7),
         policy=rng.choice(["fcfs", "lpm", "hrrn"]),
     )
     prompts: dict[str, list[int]] = {}
-    completions = {}
+    stops: dict[str, tuple[str, ...]] = {}
+    chunks = []
     events = 0
     while events < 100:
         failing["share"] = rng.choice([0.0, 0.0, 0.3])
         action = rng.random()
         if action < 0.35:
             prompt = tokens(100 * rng.randrange(3), rng.randrange(1, 20)) + tokens(rng.randrange(50), 2)
-            prompts[engine.add_request(prompt, wanted(rng.randrange(1, 9)))] = prompt
+            params = wanted(rng.randrange(1, 9), stop=rng.choice([(), ("ab",), ("cd", "eee")]))
+            name = engine.add_request(prompt, params)
+            prompts[name], stops[name] = prompt, params.stop
         elif action < 0.45 and engine._live:
             events += engine.abort(rng.choice(sorted(engine._live)))
         elif action < 0.55:
@@ -288,15 +273,13 @@ def test_a_thousand_aborts_preemptions_and_failures_leave_everything_in_order(se
                 engine.scheduler.preempt(rng.choice(sorted(running)))
                 events += 1
         else:
-            completions |= {chunk.request_id: chunk.completion for chunk in engine.step() if chunk.completion}
+            chunks += engine.step()
             events += failing["share"] > 0
         check(engine.cache)
     failing["share"] = 0.0
-    while not engine.is_idle:
-        completions |= {chunk.request_id: chunk.completion for chunk in engine.step() if chunk.completion}
-        check(engine.cache)
-    completions |= {chunk.request_id: chunk.completion for chunk in engine.step() if chunk.completion}
+    completions = run(engine, chunks)
     assert completions.keys() == prompts.keys()
     for name, completion in completions.items():
         assert completion.token_ids == expected(prompts[name], len(completion.token_ids))
+        assert not any(stop in completion.text for stop in stops[name])
     assert_balanced(engine)
