@@ -7,11 +7,14 @@ file, line number and value.
 
 from runtime.workload.traces.options import TraceOptions
 from runtime.workload.traces.registry import TRACE_FORMATS, load_trace
+from runtime.workload.traces.templated import ChatCodec, CodecTokenizer
 from runtime.workload.traces.tokenizers import ByteTokenizer, HuggingFaceTokenizer, Tokenizer
 
 __all__ = [
     "TRACE_FORMATS",
     "ByteTokenizer",
+    "ChatCodec",
+    "CodecTokenizer",
     "HuggingFaceTokenizer",
     "Tokenizer",
     "TraceOptions",
