@@ -9,12 +9,12 @@ from radixcache import CacheConfig
 from radixcache.errors import InvalidConfig
 from runtime.cli.model import DEFAULT_MODEL, open_model, require_torch
 from runtime.cli.options import pace_of, scheduler_of
-from runtime.cli.workloads import default_reading, first_of, generate, given_settings, load
+from runtime.cli.workloads import arrivals_of, default_reading, first_of, generate, given_settings, load
 from runtime.simulation import Measurement, OnProgress, run_measurement
-from runtime.workload import Poisson, TraceOptions, Workload
+from runtime.workload import TraceOptions, Workload
 from runtime.workload.bfcl import BfclTasks
 from runtime.workload.generators.small import SMALL_GENERATORS
-from runtime.workload.traces import CodecTokenizer
+from runtime.workload.traces import CHAT_MESSAGES, CodecTokenizer, sniff_format
 from runtime.workload.vocabulary import in_vocabulary
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class PreparedMeasurement:
 
         model, text = open_model(options)
         self._machine = TorchMachine(model, options["model"], backend=options["backend"])
-        workload, source = _workload(options, text)
+        workload, source = _workload(options, text, self._machine.vocab)
         self._measurement = Measurement(
-            workload=in_vocabulary(workload, self._machine.vocab),
+            workload=workload,
             workload_config=source,
             cache=cache,
             capacity_from="default" if capacity is None else "given",
@@ -127,12 +127,21 @@ def _cache_config(options: dict[str, Any], capacity_tokens: int) -> CacheConfig:
     )
 
 
-def _workload(options: dict[str, Any], text: "TextCodec | None") -> tuple[Workload, dict[str, Any]]:
-    if options["trace"] is not None:
-        return first_of(options, *load(options, _reading(options, text)))
-    if options["workload"] == BFCL:
+def _workload(
+    options: dict[str, Any], text: "TextCodec | None", vocab: int
+) -> tuple[Workload, dict[str, Any]]:
+    """What arrives, in tokens of the model, and where it comes from."""
+    if options["trace"] is None and options["workload"] == BFCL:
         return first_of(options, *_bfcl(options, text))
-    return first_of(options, *generate(options, SMALL_GENERATORS))
+    if options["trace"] is None:
+        workload, source = generate(options, SMALL_GENERATORS)
+    else:
+        reading = _reading(options, text)
+        workload, source = load(options, reading)
+        name = options["trace_format"] or sniff_format(options["trace"])
+        if name == CHAT_MESSAGES and reading.chat is not None:
+            return first_of(options, workload, source)
+    return first_of(options, in_vocabulary(workload, vocab), source)
 
 
 def _reading(options: dict[str, Any], text: "TextCodec | None") -> TraceOptions:
@@ -141,7 +150,7 @@ def _reading(options: dict[str, Any], text: "TextCodec | None") -> TraceOptions:
         return default_reading(options)
     return TraceOptions(
         seed=options["seed"],
-        arrivals=Poisson(rate_per_s=options["session_rate"]),
+        arrivals=arrivals_of(options),
         tokenizer=CodecTokenizer(options["model"], text),
         chat=text if text.has_chat_template else None,
     )
@@ -153,5 +162,5 @@ def _bfcl(options: dict[str, Any], text: "TextCodec | None") -> tuple[Workload, 
             f"the workload {BFCL!r} needs a model with a tokenizer, {options['model']} has none"
         )
     given, tasks = given_settings(options, BfclTasks)
-    workload = tasks.load(text, Poisson(rate_per_s=options["session_rate"]), options["seed"])
+    workload = tasks.load(text, arrivals_of(options), options["seed"])
     return workload, {"tasks": BFCL, "settings": given}

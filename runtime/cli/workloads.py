@@ -71,6 +71,7 @@ def generate(
         InvalidConfig: No such setting, or a value is of another type.
         WorkloadError: A value lies outside its range.
     """
+    arrivals_of(options)  # it is not used here, but what is wrong is said all the same
     name = options["workload"]
     kind = find_generator(name)
     given, values = given_settings(options, kind)
@@ -126,6 +127,15 @@ def default_reading(options: dict[str, Any]) -> TraceOptions:
     path = options["tokenizer"]
     return TraceOptions(
         seed=options["seed"],
-        arrivals=Poisson(rate_per_s=options["session_rate"]),
+        arrivals=arrivals_of(options),
         tokenizer=ByteTokenizer() if path is None else HuggingFaceTokenizer(path),
     )
+
+
+def arrivals_of(options: dict[str, Any]) -> Poisson:
+    """When sessions start, where a trace does not say.
+
+    Raises:
+        WorkloadError: The rate is out of range.
+    """
+    return Poisson(rate_per_s=options["session_rate"])

@@ -58,13 +58,14 @@ class BfclTasks:
 
     Attributes:
         num_tasks: Tasks, >= 1; so many as there are, if there are fewer.
-        first_task: How many to pass over, >= 0. Tasks of one tool set lie side by side.
+        first_task: How many to pass over, >= 0. Tasks of one tool set lie side by side; those from 120 on
+            have one of the shorter ones.
         output_len: Tokens of every answer, >= 1.
         mean_think_s: Mean pause between an answer and the next request (exponential), seconds.
     """
 
     num_tasks: int = 2
-    first_task: int = 0
+    first_task: int = 120
     output_len: int = 16
     mean_think_s: float = 15.0
 
