@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from radixcache import CacheConfig
 from radixcache.errors import InvalidConfig
-from runtime.cli.model import DEFAULT_MODEL, open_model, require_torch
+from runtime.cli.model import DEFAULT_MODEL, device_memory, open_model, require_torch
 from runtime.cli.options import pace_of, scheduler_of
 from runtime.cli.workloads import arrivals_of, default_reading, first_of, generate, given_settings, load
-from runtime.simulation import Measurement, OnProgress, run_measurement
+from runtime.simulation import Measurement, OnProgress, pool_of, run_measurement
 from runtime.workload import TraceOptions, Workload
 from runtime.workload.bfcl import BfclTasks
 from runtime.workload.generators.small import SMALL_GENERATORS
@@ -48,7 +47,12 @@ class PreparedMeasurement:
         require_torch()
         options = torch_defaults(options)
         capacity = options["capacity"]
-        cache = _cache_config(options, _CAPACITY_TOKENS if capacity is None else capacity)
+        cache = pool_of(
+            _CAPACITY_TOKENS if capacity is None else capacity,
+            page_size=options["page_size"],
+            eviction=options["eviction"],
+            partial_reuse=options["partial_reuse"],
+        )
         scheduler, pace = scheduler_of(options), pace_of(options)
         from runtime.engine import TorchMachine
 
@@ -78,8 +82,9 @@ class PreparedMeasurement:
         return self._measurement.workload.num_turns
 
     def run(self, on_progress: OnProgress) -> "SimulationResult":
-        """Make it; raises as `run_measurement`."""
-        return run_measurement(self._measurement, self._machine, on_progress)
+        """Make it; raises as `run_measurement`, and `MemoryError` where the device has no room for it."""
+        with device_memory():
+            return run_measurement(self._measurement, self._machine, on_progress)
 
 
 def refuse_torch_options(options: dict[str, Any]) -> None:
@@ -111,20 +116,6 @@ def _refuse(names: tuple[str, ...], engine: str) -> None:
 
 def _was_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
-
-
-def _cache_config(options: dict[str, Any], capacity_tokens: int) -> CacheConfig:
-    page_size = options["page_size"]
-    if page_size < 1:
-        raise InvalidConfig(f"page_size is an integer >= 1, got {page_size}")
-    if capacity_tokens < page_size:
-        raise InvalidConfig(f"a capacity of {capacity_tokens} tokens holds no page of {page_size} tokens")
-    return CacheConfig(
-        num_pages=capacity_tokens // page_size,
-        page_size=page_size,
-        eviction=options["eviction"],
-        partial_reuse=options["partial_reuse"],
-    )
 
 
 def _workload(

@@ -1,6 +1,7 @@
 """Options of commands that run a model, and the model they name. Torch is imported when a model is wanted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -86,6 +87,7 @@ def open_model(options: dict[str, Any]) -> "tuple[Decoder, TextCodec | None]":
     Raises:
         BackendUnavailable: Torch is not installed.
         InvalidConfig: No such device.
+        MemoryError: The device has no room for the weights.
         RadixCacheError: See `runtime.models.load_model`.
     """
     require_torch()
@@ -99,7 +101,8 @@ def open_model(options: dict[str, Any]) -> "tuple[Decoder, TextCodec | None]":
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidConfig(f"--device {options['device']} cannot be used: {reason}") from error
-    return load_parts(options["model"], options["dtype"], str(device))
+    with device_memory():
+        return load_parts(options["model"], options["dtype"], str(device))
 
 
 def load_parts(model: str, dtype: str, device: str) -> "tuple[Decoder, TextCodec | None]":
@@ -149,6 +152,17 @@ def sampling_of(options: dict[str, Any]) -> "SamplingParams":
         seed=options["seed"],
         stop=tuple(options["stops"]),
     )
+
+
+@contextmanager
+def device_memory() -> Iterator[None]:
+    """Turn what torch raises when an accelerator's memory is full into a `MemoryError` of one line."""
+    import torch
+
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise MemoryError(str(error).partition("\n")[0]) from error
 
 
 def require_torch() -> None:

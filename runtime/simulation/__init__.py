@@ -8,6 +8,7 @@ from runtime.simulation.experiment import (
     Setup,
     describe,
     notes_of,
+    pool_of,
     run_experiment,
 )
 from runtime.simulation.measurement import Machine, Measurement, run_measurement
@@ -25,6 +26,7 @@ __all__ = [
     "Simulation",
     "describe",
     "notes_of",
+    "pool_of",
     "run_experiment",
     "run_measurement",
     "versions",

@@ -68,8 +68,7 @@ class Setup:
             InvalidConfig: The capacity holds no page, or a setting is out of range.
             ModelDoesNotFit: No capacity was given, and the GPU has no room beside the weights.
         """
-        if self.page_size < 1:
-            raise InvalidConfig(f"page_size is an integer >= 1, got {self.page_size}")
+        _require_page_size(self.page_size)
         capacity = self.capacity_tokens
         if capacity is None:
             capacity = self.cost.pool_tokens(
@@ -77,14 +76,34 @@ class Setup:
                 page_size=self.page_size,
                 chunk_tokens=self.scheduler.token_budget,
             )
-        if capacity < self.page_size:
-            raise InvalidConfig(f"a capacity of {capacity} tokens holds no page of {self.page_size} tokens")
-        return CacheConfig(
-            num_pages=capacity // self.page_size,
+        return pool_of(
+            capacity,
             page_size=self.page_size,
             eviction=self.eviction,
             partial_reuse=self.partial_reuse,
         )
+
+
+def pool_of(capacity_tokens: int, *, page_size: int, eviction: str, partial_reuse: bool) -> CacheConfig:
+    """Settings of a cache with as many whole pages as a capacity holds.
+
+    Raises:
+        InvalidConfig: It holds none, or a setting is out of range.
+    """
+    _require_page_size(page_size)
+    if capacity_tokens < page_size:
+        raise InvalidConfig(f"a capacity of {capacity_tokens} tokens holds no page of {page_size} tokens")
+    return CacheConfig(
+        num_pages=capacity_tokens // page_size,
+        page_size=page_size,
+        eviction=eviction,
+        partial_reuse=partial_reuse,
+    )
+
+
+def _require_page_size(page_size: int) -> None:
+    if page_size < 1:
+        raise InvalidConfig(f"page_size is an integer >= 1, got {page_size}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
+import torch
+
 from runtime import cli
 from runtime.cli import chat, model
 from runtime.engine import Engine
@@ -200,6 +202,15 @@ def test_pages_that_do_not_fit_into_memory_are_one_line(run, parts, monkeypatch)
 
     monkeypatch.setattr("runtime.engine.assembly.KVPool", full)
     assert_one_line(run("generate", "hi", "--pages", "77"), "out of memory: 77 pages", "cannot allocate")
+
+
+def test_a_device_without_room_for_the_weights_is_one_line(run, monkeypatch):
+    def full(*_: object) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory\nand more")
+
+    monkeypatch.setattr(model, "load_parts", full)
+    for command in (("generate", "hi"), ("chat",), ("simulate", "--engine", "torch")):
+        assert_one_line(run(*command), "out of memory: CUDA out of memory")
 
 
 # chat

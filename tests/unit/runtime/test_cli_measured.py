@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
+import torch
+
 from runtime import cli
 from runtime.cli import model
 from runtime.result import BASELINE_LABEL, CACHE_LABEL, from_json
@@ -170,6 +172,14 @@ def test_the_tool_tasks_are_served_like_any_workload(run, monkeypatch, tmp_path)
     baseline, cached = (each["requests"] for each in document["runs"])
     assert baseline["output_tokens"] == cached["output_tokens"] == [3, 3, 3]
     assert sum(cached["matched_tokens"]) > 0 == sum(baseline["matched_tokens"])
+
+
+def test_a_device_that_runs_full_is_one_line(run, monkeypatch):
+    def full(*_: object) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory\nand more")
+
+    monkeypatch.setattr("runtime.engine.executor.TorchExecutor.execute", full)
+    assert_one_line(run(*TORCH, *SMALL), "out of memory: CUDA out of memory")
 
 
 def test_a_tokenizer_is_needed_for_tool_tasks(run, monkeypatch):
