@@ -54,6 +54,25 @@ class WorkloadError(RadixCacheError, ValueError):
     """A workload, or the settings of a generator, contradict themselves."""
 
 
+class ContextExceeded(RadixCacheError, ValueError):
+    """Prompt and output of a request are longer together than the model's context.
+
+    Attributes:
+        request_id: Which request.
+        num_tokens: Tokens of prompt and output.
+        max_context: What the model takes.
+    """
+
+    def __init__(self, request_id: str, num_tokens: int, max_context: int) -> None:
+        super().__init__(
+            f"request {request_id!r} has {num_tokens} tokens of prompt and output, "
+            f"the model's context holds {max_context}"
+        )
+        self.request_id = request_id
+        self.num_tokens = num_tokens
+        self.max_context = max_context
+
+
 class TraceError(RadixCacheError, ValueError):
     """A trace cannot be read. The message is one line: file, line, what is wrong with which value.
 

@@ -1,4 +1,4 @@
-"""The metrics of a run, each with its exact definition. All times are simulated.
+"""The metrics of a run, each with its exact definition. Times are simulated or measured, as the run's are.
 
 Owns arithmetic on finished `RunResult`s only: it draws nothing, formats nothing, and knows
 neither scheduler nor cache. A metric of nothing is None, never 0 or NaN.
@@ -79,7 +79,7 @@ class RunSummary:
         tpot_left_out: Finished requests with fewer than two output tokens.
         e2e_s: Arrival to last token; None if none finished.
         queue_delay_s: Arrival to first schedule; None if none was scheduled.
-        makespan_s: Simulated seconds from start to end.
+        makespan_s: Seconds from start to end.
         output_tokens_per_s: Output tokens / makespan; None if that is 0.
         total_tokens_per_s: Prompt and output tokens / makespan; None if that is 0.
         finished_per_s: Finished requests / makespan; None if that is 0.
@@ -172,12 +172,12 @@ def spread(values: Iterable[float]) -> Spread | None:
 
 
 def ttft_s(record: RequestRecord) -> float | None:
-    """Simulated seconds from arrival to the first output token; None without one."""
+    """Seconds from arrival to the first output token; None without one."""
     return None if record.first_token_s is None else record.first_token_s - record.arrival_s
 
 
 def tpot_s(record: RequestRecord) -> float | None:
-    """Simulated seconds per output token after the first; None unless finished with two or more."""
+    """Seconds per output token after the first; None unless finished with two or more."""
     if record.output_tokens < 2 or record.first_token_s is None:
         return None
     finished_s = _finished_s(record)
@@ -187,13 +187,13 @@ def tpot_s(record: RequestRecord) -> float | None:
 
 
 def e2e_s(record: RequestRecord) -> float | None:
-    """Simulated seconds from arrival to the last output token; None unless finished."""
+    """Seconds from arrival to the last output token; None unless finished."""
     finished_s = _finished_s(record)
     return None if finished_s is None else finished_s - record.arrival_s
 
 
 def queue_delay_s(record: RequestRecord) -> float | None:
-    """Simulated seconds from arrival to the first schedule; None if never scheduled."""
+    """Seconds from arrival to the first schedule; None if never scheduled."""
     if record.first_scheduled_s is None:
         return None
     return record.first_scheduled_s - record.arrival_s
@@ -282,7 +282,7 @@ def summarise_kinds(run: RunResult) -> dict[str, RunSummary]:
 
 
 def goodput(run: RunResult, *, ttft_limit_s: float, tpot_limit_s: float) -> float | None:
-    """Finished requests a simulated second that kept both limits; None if no time passed.
+    """Finished requests a second that kept both limits; None if no time passed.
 
     A request without a TPOT (one output token or none) has to keep the TTFT limit only.
     """

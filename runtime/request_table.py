@@ -44,7 +44,7 @@ COLUMNS: Final = (
     "preemptions",
     "error",
 )
-"""Times in simulated seconds, `missed_*` in prompt tokens of the first admission; empty where unknown."""
+"""Times in seconds of the run, `missed_*` in prompt tokens of the first admission; empty where unknown."""
 
 
 def check_suffix(path: Path) -> None:

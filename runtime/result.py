@@ -16,6 +16,7 @@ from runtime.document import Json as Json
 from runtime.document import by_key, to_bytes
 
 RequestStatus: TypeAlias = Literal["finished", "refused", "failed", "aborted", "unfinished"]
+Times: TypeAlias = Literal["simulated", "measured"]
 
 SCHEMA: Final = "radixcache.simulation"
 SCHEMA_VERSION: Final = 1
@@ -27,7 +28,7 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """One request of one run. All times are simulated seconds since the start of the run.
+    """One request of one run. All times are seconds since the start of the run.
 
     Attributes:
         request_id: Name of the request, unique in its run.
@@ -75,10 +76,10 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineSample:
-    """Gauges at one moment of simulated time; the token fields count from the start of the run.
+    """Gauges at one moment of the run's time; the token fields count from the start of the run.
 
     Attributes:
-        time_s: The moment, in simulated seconds. Samples of a run never go back.
+        time_s: The moment, in seconds. Samples of a run never go back.
         free_pages: Empty pages.
         private_pages: Pages owned by one live sequence.
         evictable_pages: Cached pages that nobody uses.
@@ -170,8 +171,8 @@ class RunResult:
         requests: One record for each request that arrived, in order of arrival.
         timeline: Samples in order of time.
         counters: Further counts by name, such as "evictions".
-        makespan_s: Simulated seconds from the start to the end of the run.
-        last_arrival_s: Simulated second of the last arrival.
+        makespan_s: Seconds from the start to the end of the run.
+        last_arrival_s: Second of the last arrival.
         offered_load: Arriving work divided by what the device can do; above 1 it cannot keep up.
         backlog_at_last_arrival: Requests waiting or running when the last one arrived.
         tree: Roots of the radix tree at the end of the run, at most a few hundred boxes in all.
@@ -196,7 +197,8 @@ class SimulationResult:
     """Everything one `radixcache simulate` found, and all that is needed to repeat it.
 
     Attributes:
-        config: Full configuration; "cost_model" holds the assumptions of the cost model.
+        config: Full configuration; "cost_model" holds the assumptions of the cost model, or "machine" what
+            steps were measured on.
         seed: Seed of every random choice.
         versions: Version of each package that had a say, by name.
         notes: What a reader should know about the workload and the model.
@@ -210,6 +212,11 @@ class SimulationResult:
     notes: list[str]
     warnings: list[str]
     runs: list[RunResult]
+
+    @property
+    def times(self) -> Times:
+        """Where its times come from: all are simulated, unless a machine was measured."""
+        return "measured" if "machine" in self.config else "simulated"
 
 
 class _RunDocument(msgspec.Struct, forbid_unknown_fields=True):

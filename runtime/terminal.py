@@ -1,4 +1,4 @@
-"""What a simulation found, as tables for a terminal.
+"""What a simulation or a measurement found, as tables for a terminal.
 
 Owns how results look in text. Gives renderables to whoever owns the console; prints nothing.
 """
@@ -11,29 +11,29 @@ from rich.table import Table
 from rich.text import Text
 
 from runtime.metrics import RunSummary, summarise
-from runtime.report.rows import GROUPS, Cell, baseline_first, cells
+from runtime.report.rows import GROUPS, Cell, baseline_first, cells, heading
 from runtime.report.study import Sheet, Study
 from runtime.report.tables import miss_rows
-from runtime.result import SimulationResult
+from runtime.result import SimulationResult, Times
 
 _VERDICT_STYLES: Final = {"better": "green", "worse": "red", None: ""}
 
 
-def comparison_table(summaries: Sequence[RunSummary]) -> Table:
+def comparison_table(summaries: Sequence[RunSummary], times: Times = "simulated") -> Table:
     """All metrics, runs side by side: the baseline first, each other run with its ratio to it.
 
     Text of the caller is shown literally; nothing in it is read as markup.
     """
     runs = baseline_first(summaries)
-    table = Table(title="Simulated serving (all times are simulated)", title_style="bold")
+    table = Table(title=f"{times.capitalize()} serving (all times are {times})", title_style="bold")
     table.add_column("metric")
     for number, run in enumerate(runs):
-        table.add_column(Text(f"{run.label}\n(simulated)", justify="right"), justify="right")
+        table.add_column(Text(f"{run.label}\n({times})", justify="right"), justify="right")
         if number:
             table.add_column(Text("ratio", justify="right"), justify="right")
     for group, rows in GROUPS.items():
         table.add_section()
-        table.add_row(Text(group, style="bold"))
+        table.add_row(Text(heading(group, times), style="bold"))
         for row in rows:
             table.add_row(Text(f"  {row.name}"), *_texts(cells(row, runs)))
     return table
@@ -85,7 +85,7 @@ def render(result: SimulationResult) -> RenderableType:
         O(n log n) for n requests.
     """
     summaries = [summarise(run) for run in result.runs]
-    return Group(comparison_table(summaries), miss_table(summaries), messages(result))
+    return Group(comparison_table(summaries, result.times), miss_table(summaries), messages(result))
 
 
 def _texts(row: Sequence[Cell]) -> list[Text]:

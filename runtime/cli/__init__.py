@@ -5,8 +5,10 @@ import sys
 import click
 
 from radixcache import RadixCacheError
+from runtime.cli.chat import chat_command
 from runtime.cli.compare import compare_command
 from runtime.cli.curve import curve_command
+from runtime.cli.generate import generate_command
 from runtime.cli.plan import plan_command
 from runtime.cli.simulate import simulate_command
 from runtime.cli.trace import trace_command
@@ -27,6 +29,8 @@ cli.add_command(curve_command)
 cli.add_command(plan_command)
 cli.add_command(compare_command)
 cli.add_command(trace_command)
+cli.add_command(generate_command)
+cli.add_command(chat_command)
 
 
 def main() -> None:

@@ -8,17 +8,16 @@ import click
 from radixcache import EVICTION_POLICIES, RadixCacheError
 from radixcache.errors import InvalidConfig
 from runtime.cli.options import (
-    WorkloadSource,
     hardware_options,
     pace_options,
     page_options,
     scheduler_options,
     setup_of,
-    workload_of,
     workload_options,
 )
 from runtime.cli.output import deliver, make_folder, output_options
 from runtime.cli.progress import bars
+from runtime.cli.workloads import WorkloadSource, workload_of
 from runtime.errors import UnknownName
 from runtime.lab.comparison import Comparison, Grid, compare
 from runtime.report import render_study as render_page

@@ -8,11 +8,11 @@ from runtime.cli.options import (
     capacity_options,
     cost_model_of,
     hardware_options,
-    workload_of,
     workload_options,
 )
 from runtime.cli.output import deliver, make_folder, output_options
 from runtime.cli.progress import bars
+from runtime.cli.workloads import workload_of
 from runtime.lab.capacities import study_capacities
 from runtime.report import render_study as render_page
 from runtime.report.study_curve import curve_study

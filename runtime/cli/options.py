@@ -1,28 +1,16 @@
 """Options that several commands share, and what they say."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import msgspec
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import InvalidConfig
 from runtime.cost import GPUS, MODELS, CostModel, find_gpu, find_model
-from runtime.lab.order import first_requests
-from runtime.simulation import ClosedLoop, OpenLoop, Setup
-from runtime.workload import (
-    GENERATORS,
-    TRACE_FORMATS,
-    Poisson,
-    TraceOptions,
-    Workload,
-    find_generator,
-    load_trace,
-)
-from runtime.workload.traces.tokenizers import ByteTokenizer, HuggingFaceTokenizer
+from runtime.simulation import ClosedLoop, OpenLoop, Pace, Setup
+from runtime.workload import GENERATORS, TRACE_FORMATS
 from scheduler import QUEUE_POLICIES, PolicyOptions, SchedulerConfig
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -179,61 +167,46 @@ def setup_of(options: dict[str, Any]) -> Setup:
     Raises:
         InvalidConfig: A setting is out of range, or two exclude each other.
     """
-    users, rate_scale = options.get("users"), options.get("rate_scale")
-    if users is not None and rate_scale is not None:
-        raise InvalidConfig("--users and --rate-scale exclude each other: users set their own rate")
     return Setup(
+        pace=pace_of(options),
         cost=cost_model_of(options),
         page_size=options["page_size"],
         capacity_tokens=options.get("capacity"),
         eviction=options.get("eviction", "lru"),
         partial_reuse=options["partial_reuse"],
-        scheduler=SchedulerConfig(
-            policy=options.get("policy", "fcfs"),
-            policy_options=PolicyOptions(k=options["k"], quantum=options["quantum"]),
-            token_budget=options["token_budget"],
-            prefill_chunk_tokens=options["chunk"],
-            max_running=options["max_running"],
-            max_waiting=options["max_waiting"],
-            max_overtakes=options["max_overtakes"],
-            share_in_flight=options["in_flight_sharing"],
-        ),
-        pace=ClosedLoop(users) if users is not None else OpenLoop(1.0 if rate_scale is None else rate_scale),
+        scheduler=scheduler_of(options),
         bounds=options["bounds"],
     )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadSource:
-    """The workload options of a command, as something that another process can make workloads of.
-
-    Attributes:
-        items: Names and values of the options.
-    """
-
-    items: tuple[tuple[str, Any], ...]
-
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> "WorkloadSource":
-        """What the options say, whatever their seed."""
-        names = ("workload", "settings", "trace", "trace_format", "tokenizer", "session_rate", "first")
-        return cls(tuple((name, options[name]) for name in names))
-
-    def __call__(self, seed: int) -> Workload:
-        """The workload of that seed; raises as `workload_of`."""
-        return workload_of(dict(self.items) | {"seed": seed})[0]
-
-
-def workload_of(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
-    """What arrives, and where it comes from as JSON values for reports.
+def scheduler_of(options: dict[str, Any]) -> SchedulerConfig:
+    """Settings of the scheduler.
 
     Raises:
-        InvalidConfig, UnknownName, TraceError: The message names the setting, or file and line.
+        InvalidConfig: One is out of range.
     """
-    workload, source = _whole_workload(options)
-    if options["first"] is None:
-        return workload, source
-    return first_requests(workload, options["first"]), source | {"first": options["first"]}
+    return SchedulerConfig(
+        policy=options.get("policy", "fcfs"),
+        policy_options=PolicyOptions(k=options["k"], quantum=options["quantum"]),
+        token_budget=options["token_budget"],
+        prefill_chunk_tokens=options["chunk"],
+        max_running=options["max_running"],
+        max_waiting=options["max_waiting"],
+        max_overtakes=options["max_overtakes"],
+        share_in_flight=options["in_flight_sharing"],
+    )
+
+
+def pace_of(options: dict[str, Any]) -> Pace:
+    """When sessions start.
+
+    Raises:
+        InvalidConfig: A setting is out of range, or two exclude each other.
+    """
+    users, rate_scale = options.get("users"), options.get("rate_scale")
+    if users is not None and rate_scale is not None:
+        raise InvalidConfig("--users and --rate-scale exclude each other: users set their own rate")
+    return ClosedLoop(users) if users is not None else OpenLoop(1.0 if rate_scale is None else rate_scale)
 
 
 def cost_model_of(options: dict[str, Any]) -> CostModel:
@@ -253,42 +226,3 @@ def cost_model_of(options: dict[str, Any]) -> CostModel:
         kv_dtype=options["kv_dtype"],
         **given,
     )
-
-
-def _whole_workload(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
-    arrivals = Poisson(rate_per_s=options["session_rate"])
-    if options["trace"] is None:
-        return _generate(options)
-    if options["settings"]:
-        raise InvalidConfig(f"--set is for generators, but --trace {options['trace']} was given")
-    return _load(options, arrivals)
-
-
-def _generate(options: dict[str, Any]) -> tuple[Workload, dict[str, Any]]:
-    kind = find_generator(options["workload"])
-    given: dict[str, Any] = {}
-    for setting in options["settings"]:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise InvalidConfig(f"--set takes NAME=VALUE, got {setting!r}")
-        given[name.replace("-", "_")] = value
-    known = sorted(each.name for each in fields(kind) if each.type in (int, float))  # type: ignore[arg-type]
-    for name in given:
-        if name not in known:
-            raise InvalidConfig(
-                f"workload {options['workload']!r} has no setting {name!r} to be given here, it has {known}"
-            )
-    try:
-        generator = msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidConfig(f"--set {' '.join(options['settings'])}: {error}") from error
-    return generator.generate(options["seed"]), {"generator": options["workload"], "settings": given}
-
-
-def _load(options: dict[str, Any], arrivals: Poisson) -> tuple[Workload, dict[str, Any]]:
-    tokenizer = (
-        ByteTokenizer() if options["tokenizer"] is None else HuggingFaceTokenizer(options["tokenizer"])
-    )
-    trace_options = TraceOptions(seed=options["seed"], arrivals=arrivals, tokenizer=tokenizer)
-    workload = load_trace(options["trace"], options["trace_format"], options=trace_options)
-    return workload, {"trace": options["trace"].name}

@@ -13,11 +13,11 @@ from runtime.cli.options import (
     page_options,
     scheduler_options,
     setup_of,
-    workload_of,
     workload_options,
 )
 from runtime.cli.output import deliver, make_folder, output_options
 from runtime.cli.progress import one_after_another
+from runtime.cli.workloads import workload_of
 from runtime.lab.planner import MORE_GIB, make_plan
 from runtime.lab.probe import Limits
 from runtime.report import render_study as render_page

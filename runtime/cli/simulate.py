@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from runtime.cli.measured import PreparedMeasurement, refuse_torch_options
+from runtime.cli.model import machine_options
 from runtime.cli.options import (
     capacity_options,
     hardware_options,
@@ -14,21 +16,29 @@ from runtime.cli.options import (
     page_options,
     scheduler_options,
     setup_of,
-    workload_of,
     workload_options,
 )
 from runtime.cli.output import deliver, make_folder, output_options
 from runtime.cli.progress import bars
+from runtime.cli.workloads import workload_of
 from runtime.report import render as render_report
 from runtime.request_table import check_suffix, request_table
-from runtime.result import to_json
+from runtime.result import SimulationResult, to_json
 from runtime.simulation import Experiment, run_experiment
 from runtime.terminal import render as render_tables
 
 
 @click.command(name="simulate")
+@click.option(
+    "--engine",
+    type=click.Choice(["cost-model", "torch"]),
+    default="cost-model",
+    show_default=True,
+    help="What steps cost: reckoned for a GPU, or measured on a real model.",
+)
 @workload_options
 @hardware_options
+@machine_options
 @capacity_options
 @page_options
 @order_options
@@ -43,13 +53,16 @@ from runtime.terminal import render as render_tables
 )
 @output_options("result.json", "report.html")
 def simulate_command(**options: Any) -> None:
-    """Serve a workload with the cache and without, in simulated time."""
-    experiment, requests_file = _experiment(options), options["requests_file"]
+    """Serve a workload with the cache and without: in simulated time, or on a real model.
+
+    With --engine torch a model computes every step and the times are measured. Its generators have small
+    sizes, --model is smollm2 and --token-budget 512 unless given; --workload bfcl takes the multi-turn tool
+    tasks of the package bfcl-eval. A capacity of 16,384 tokens is the default there.
+    """
+    requests_file = options["requests_file"]
     if requests_file is not None:
         check_suffix(requests_file)
-    make_folder(options)
-    with bars(dict.fromkeys(experiment.labels, experiment.workload.num_turns)) as on_progress:
-        result = run_experiment(experiment, on_progress)
+    result = _measure(options) if options["engine"] == "torch" else _simulate(options)
     document = to_json(result)
     if requests_file is not None:
         requests_file.write_bytes(request_table(result, requests_file.suffix))
@@ -59,6 +72,21 @@ def simulate_command(**options: Any) -> None:
         tables=render_tables(result),
         files={"result.json": lambda: document, "report.html": lambda: render_report(result).encode()},
     )
+
+
+def _simulate(options: dict[str, Any]) -> SimulationResult:
+    refuse_torch_options(options)
+    experiment = _experiment(options)
+    make_folder(options)
+    with bars(dict.fromkeys(experiment.labels, experiment.workload.num_turns)) as on_progress:
+        return run_experiment(experiment, on_progress)
+
+
+def _measure(options: dict[str, Any]) -> SimulationResult:
+    measurement = PreparedMeasurement(options)
+    make_folder(options)
+    with bars(dict.fromkeys(measurement.labels, measurement.num_turns)) as on_progress:
+        return measurement.run(on_progress)
 
 
 def _experiment(options: dict[str, Any]) -> Experiment:

@@ -1,10 +1,11 @@
 """An engine that runs real transformers on the prefix cache. Needs torch."""
 
-from runtime.engine.assembly import EngineConfig, load_engine, make_engine
+from runtime.engine.assembly import EngineConfig, load_engine, make_engine, make_executor
 from runtime.engine.completion import Chunk, Completion, FinishReason
 from runtime.engine.engine import Engine
 from runtime.engine.errors import PromptError, SamplingError
 from runtime.engine.executor import TorchExecutor
+from runtime.engine.machine import TorchMachine
 from runtime.engine.sampling import Sampler, SamplingParams
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "SamplingError",
     "SamplingParams",
     "TorchExecutor",
+    "TorchMachine",
     "load_engine",
     "make_engine",
+    "make_executor",
 ]

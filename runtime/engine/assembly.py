@@ -81,22 +81,11 @@ def make_engine(
         BackendUnavailable: The attention backend needs a package or a device that is not there.
     """
     config, clock = config or EngineConfig(), clock or WallClock()
-    shape = model.config
-    heads = HeadLayout(shape.heads, shape.kv_heads, shape.head_dim)
-    pool = KVPool(
-        num_layers=shape.layers,
-        num_pages=config.num_pages,
-        page_size=config.page_size,
-        heads=heads,
-        dtype=model.dtype,
-        device=model.device,
-    )
-    attention = BACKENDS[config.backend](heads, config.page_size, model.dtype, model.device)
-    sampler = Sampler(config.seed)
+    shape, sampler = model.config, Sampler(config.seed)
     cache = (PrefixCache if config.cache else NullPrefixCache)(config.cache_config())
     return Engine(
         cache,
-        TorchExecutor(model, pool, attention, sampler, clock),
+        make_executor(model, config.cache_config(), sampler, clock, backend=config.backend),
         sampler,
         clock,
         config=config.scheduler,
@@ -105,6 +94,44 @@ def make_engine(
         max_context=shape.max_context,
         vocab_size=shape.vocab,
     )
+
+
+def make_executor(
+    model: Decoder, config: CacheConfig, sampler: Sampler, clock: Clock, *, backend: str = "torch"
+) -> TorchExecutor:
+    """What runs plans of a scheduler on a model, with KV for the pages of a cache.
+
+    Args:
+        model: The decoder; its dtype and device are those of the KV.
+        config: Of the cache.
+        sampler: Chooses tokens; takes the likeliest where it was told nothing of a request.
+        clock: Measures steps.
+        backend: Attention kernels, a name in `runtime.attention.BACKENDS`.
+
+    Raises:
+        UnknownName: No such backend.
+        MemoryError: The pages do not fit into the device's memory.
+        BackendUnavailable: It needs a package or a device that is not there.
+    """
+    if backend not in BACKENDS:
+        raise UnknownName("attention backend", backend, BACKENDS)
+    shape = model.config
+    heads = HeadLayout(shape.heads, shape.kv_heads, shape.head_dim)
+    try:
+        pool = KVPool(
+            num_layers=shape.layers,
+            num_pages=config.num_pages,
+            page_size=config.page_size,
+            heads=heads,
+            dtype=model.dtype,
+            device=model.device,
+            first_page=config.first_page,
+        )
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise MemoryError(f"{config.num_pages} pages of {config.page_size} tokens: {reason}") from error
+    attention = BACKENDS[backend](heads, config.page_size, model.dtype, model.device)
+    return TorchExecutor(model, pool, attention, sampler, clock)
 
 
 def load_engine(

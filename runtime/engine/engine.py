@@ -83,6 +83,12 @@ class Engine:
         """Whether prefixes are cached at all."""
         return not isinstance(self.cache, NullPrefixCache)
 
+    @property
+    def max_request_tokens(self) -> int:
+        """Tokens of prompt and output together that a request may have: the model's context, or the pool."""
+        pool = self.cache.config.num_pages * self.cache.config.page_size
+        return pool if self._max_context is None else min(pool, self._max_context)
+
     # Coming and going
 
     def add_request(

@@ -1,4 +1,4 @@
-"""What all plots share: the Plotly figure as plain data, roles of runs, axes of simulated time.
+"""What all plots share: the Plotly figure as plain data, roles of runs, axes of time.
 
 A figure is the JSON that Plotly.js draws. Colours are roles ("$cache") until the page is opened.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from runtime.report.palette import OTHER_ROLES
-from runtime.result import BASELINE_LABEL, CACHE_LABEL, RunResult
+from runtime.result import BASELINE_LABEL, CACHE_LABEL, RunResult, Times
 
 MAX_POINTS: Final = 600
 
@@ -58,37 +58,40 @@ def line_style(role: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class TimeUnit:
-    """The unit of the time axes of a page.
+    """The unit of the time axes of a page, and what time it is.
 
     Attributes:
         name: "s", "min" or "h".
         seconds: Its length.
         longest_s: Where each axis ends, so that runs of different length can be compared.
+        times: Where times come from.
     """
 
     name: str
     seconds: float
     longest_s: float
+    times: Times = "simulated"
 
     def of(self, times_s: Iterable[float]) -> list[float]:
-        """Simulated seconds in this unit, as an axis needs them."""
+        """Seconds in this unit, as an axis needs them."""
         return [tidy(time_s / self.seconds) for time_s in times_s]
 
     def axis(self) -> dict[str, Any]:
-        """An x axis that says that its time is simulated."""
+        """An x axis that says whether its time is simulated or measured."""
         return {
-            "title": {"text": f"simulated time ({self.name})"},
+            "title": {"text": f"{self.times} time ({self.name})"},
             "range": [0, tidy(max(self.longest_s, 1e-6) / self.seconds)],
             "zeroline": False,
         }
 
 
-def time_unit(runs: Sequence[RunResult]) -> TimeUnit:
+def time_unit(runs: Sequence[RunResult], times: Times = "simulated") -> TimeUnit:
     """The unit and length of axis that suit the longest of the runs."""
     longest_s = max((run.makespan_s for run in runs), default=0.0)
     if longest_s >= 6 * 3600:
-        return TimeUnit("h", 3600.0, longest_s)
-    return TimeUnit("min", 60.0, longest_s) if longest_s >= 600 else TimeUnit("s", 1.0, longest_s)
+        return TimeUnit("h", 3600.0, longest_s, times)
+    name, length = ("min", 60.0) if longest_s >= 600 else ("s", 1.0)
+    return TimeUnit(name, length, longest_s, times)
 
 
 def tidy(value: float) -> float:

@@ -14,10 +14,10 @@ from runtime.report.plots_latency import ttft_figures
 from runtime.report.plots_time import hit_rate_figures, page_figures, queue_figures
 from runtime.report.plots_tokens import token_figures
 from runtime.report.plots_tree import tree_figures
-from runtime.report.rows import GROUPS, Cell, baseline_first, cells
+from runtime.report.rows import GROUPS, TIMED, Cell, baseline_first, cells, heading
 from runtime.report.tables import counter_rows, error_rows, kind_rows, miss_rows, settings
 from runtime.report.template import fill
-from runtime.result import RunResult, SimulationResult
+from runtime.result import RunResult, SimulationResult, Times
 
 _HEADLINES: Final = {
     "hit rate": "Hit rate",
@@ -30,6 +30,9 @@ _HEADLINES: Final = {
     "output tokens / s": "Output tokens / s",
 }
 
+_BASES: Final[dict[Times, str]] = {"simulated": "cost_model", "measured": "machine"}
+"""The part of the configuration that times rest on."""
+
 _OPTIONAL: Final = ("hit / ceiling", "hit / optimum")
 
 
@@ -39,13 +42,13 @@ class Headline:
 
     Attributes:
         name: What it is.
-        simulated: Whether it rests on simulated time.
+        timed: Whether it rests on simulated or measured time.
         value: Of the last run.
         before: The same of the first run; None if there is but one, or it has none.
     """
 
     name: str
-    simulated: bool
+    timed: bool
     value: Cell
     before: Cell | None
 
@@ -64,34 +67,36 @@ def render(result: SimulationResult) -> str:
     """
     runs = baseline_first(result.runs)
     summaries = [summarise(run) for run in runs]
+    basis = _BASES[result.times]
     return fill(
         "report.html.j2",
-        _figures(runs, summaries),
+        _figures(runs, summaries, result.times),
         title=_title(result),
         result=result,
         summaries=summaries,
         headlines=_headlines(summaries),
         groups=[
-            (group, [(row.name, cells(row, summaries)) for row in rows]) for group, rows in GROUPS.items()
+            (heading(group, result.times), [(row.name, cells(row, summaries)) for row in rows])
+            for group, rows in GROUPS.items()
         ],
         kinds=kind_rows(runs),
         misses=miss_rows(summaries),
         errors=error_rows(runs),
         counters=counter_rows(runs),
-        cost_model=settings(result.config.get("cost_model", {})),
-        config=settings({k: v for k, v in result.config.items() if k != "cost_model"}),
+        basis=settings(result.config.get(basis, {})),
+        config=settings({k: v for k, v in result.config.items() if k != basis}),
         versions=sorted(result.versions.items()),
         max_points=MAX_POINTS,
     )
 
 
-def _figures(runs: Sequence[RunResult], summaries: Sequence[RunSummary]) -> list[Figure]:
+def _figures(runs: Sequence[RunResult], summaries: Sequence[RunSummary], times: Times) -> list[Figure]:
     return [
-        *ttft_figures(runs),
+        *ttft_figures(runs, times),
         *token_figures(summaries),
-        *hit_rate_figures(runs),
-        *queue_figures(runs),
-        *page_figures(runs),
+        *hit_rate_figures(runs, times),
+        *queue_figures(runs, times),
+        *page_figures(runs, times),
         *tree_figures(runs),
     ]
 
@@ -117,7 +122,7 @@ def _headlines(summaries: Sequence[RunSummary]) -> list[Headline]:
                 found.append(
                     Headline(
                         name=_HEADLINES[row.name],
-                        simulated="simulated" in group,
+                        timed=group in TIMED,
                         value=value,
                         before=before if shown else None,
                     )

@@ -9,13 +9,13 @@ from runtime.metrics import ttft_s
 from runtime.report.figure import MAX_POINTS, Figure, line_style, plain, roles, tidy
 from runtime.report.formatting import duration
 from runtime.report.thin import ranks
-from runtime.result import RunResult
+from runtime.result import RunResult, Times
 
 _BINS: Final = 40
 _SHORTEST_S: Final = 1e-6
 
 
-def ttft_figures(runs: Sequence[RunResult]) -> list[Figure]:
+def ttft_figures(runs: Sequence[RunResult], times: Times = "simulated") -> list[Figure]:
     """Cumulative distribution and histogram of the TTFT; none if no request got a token."""
     values = {
         run.label: sorted(max(_SHORTEST_S, ttft) for ttft in map(ttft_s, run.requests) if ttft is not None)
@@ -24,11 +24,11 @@ def ttft_figures(runs: Sequence[RunResult]) -> list[Figure]:
     values = {label: ttfts for label, ttfts in values.items() if ttfts}
     if not values:
         return []
-    axis = _time_axis([edge for ttfts in values.values() for edge in (ttfts[0], ttfts[-1])])
-    return [_cumulative(values, axis), _histogram(values, axis)]
+    axis = _time_axis([edge for ttfts in values.values() for edge in (ttfts[0], ttfts[-1])], times)
+    return [_cumulative(values, axis, times), _histogram(values, axis)]
 
 
-def _cumulative(values: dict[str, list[float]], axis: dict[str, Any]) -> Figure:
+def _cumulative(values: dict[str, list[float]], axis: dict[str, Any], times: Times) -> Figure:
     role_of = roles(values)
     data = []
     for label, ttfts in values.items():
@@ -53,7 +53,7 @@ def _cumulative(values: dict[str, list[float]], axis: dict[str, Any]) -> Figure:
     return Figure(
         name="ttft-cdf",
         title="Time to first token, cumulative",
-        caption="Share of requests whose first token came within a simulated time, queueing "
+        caption=f"Share of requests whose first token came within a {times} time, queueing "
         "included. The further left a curve, the faster. Logarithmic time axis.",
         data=data,
         layout=layout,
@@ -102,7 +102,7 @@ def _histogram(values: dict[str, list[float]], axis: dict[str, Any]) -> Figure:
     )
 
 
-def _time_axis(ends_s: Sequence[float]) -> dict[str, Any]:
+def _time_axis(ends_s: Sequence[float], times: Times) -> dict[str, Any]:
     """A logarithmic axis from the shortest to the longest, with ticks that name their unit."""
     low, high = math.log10(min(ends_s)), math.log10(max(ends_s))
     margin = max(0.05, (high - low) * 0.03)
@@ -111,7 +111,7 @@ def _time_axis(ends_s: Sequence[float]) -> dict[str, Any]:
         ticks = [tick * factor for tick in ticks for factor in (1, 2, 5)]
     return {
         "type": "log",
-        "title": {"text": "simulated time to first token"},
+        "title": {"text": f"{times} time to first token"},
         "range": [low - margin, high + margin],
         "tickvals": [tidy(tick) for tick in ticks],
         "ticktext": [_tick(tick) for tick in ticks],

@@ -14,7 +14,7 @@ from runtime.report.figure import (
     time_unit,
 )
 from runtime.report.thin import intervals
-from runtime.result import RunResult, TimelineSample
+from runtime.result import RunResult, TimelineSample, Times
 
 _WINDOWS: Final = 80
 _PAGE_STATES: Final[tuple[tuple[str, Callable[[TimelineSample], int]], ...]] = (
@@ -25,12 +25,12 @@ _PAGE_STATES: Final[tuple[tuple[str, Callable[[TimelineSample], int]], ...]] = (
 )
 
 
-def hit_rate_figures(runs: Sequence[RunResult]) -> list[Figure]:
+def hit_rate_figures(runs: Sequence[RunResult], times: Times = "simulated") -> list[Figure]:
     """Hit rate over time of the runs that matched anything; none if none did."""
     hits = [run for run in runs if run.timeline and run.timeline[-1].matched_tokens]
     if not hits:
         return []
-    unit, role_of, data = time_unit(runs), roles(run.label for run in runs), []
+    unit, role_of, data = time_unit(runs, times), roles(run.label for run in runs), []
     for run in hits:
         color = f"${role_of[run.label]}"
         windows = _windowed(run.timeline)
@@ -82,9 +82,9 @@ def hit_rate_figures(runs: Sequence[RunResult]) -> list[Figure]:
     ]
 
 
-def page_figures(runs: Sequence[RunResult]) -> list[Figure]:
+def page_figures(runs: Sequence[RunResult], times: Times = "simulated") -> list[Figure]:
     """Pages by state over time, one stacked figure for each run with a timeline."""
-    unit = time_unit(runs)
+    unit = time_unit(runs, times)
     return [_pages(run, number, unit) for number, run in enumerate(runs) if run.timeline]
 
 
@@ -120,20 +120,25 @@ def _pages(run: RunResult, number: int, unit: TimeUnit) -> Figure:
     )
 
 
-def queue_figures(runs: Sequence[RunResult]) -> list[Figure]:
+def queue_figures(runs: Sequence[RunResult], times: Times = "simulated") -> list[Figure]:
     """Waiting and running requests over time, all runs in each figure; none without timelines."""
     if not any(run.timeline for run in runs):
         return []
+    unit = time_unit(runs, times)
     return [
-        _gauge(runs, "waiting", "Waiting requests over time", lambda sample: sample.waiting),
-        _gauge(runs, "running", "Running requests over time", lambda sample: sample.running),
+        _gauge(runs, unit, "waiting", "Waiting requests over time", lambda sample: sample.waiting),
+        _gauge(runs, unit, "running", "Running requests over time", lambda sample: sample.running),
     ]
 
 
 def _gauge(
-    runs: Sequence[RunResult], name: str, title: str, value: Callable[[TimelineSample], int]
+    runs: Sequence[RunResult],
+    unit: TimeUnit,
+    name: str,
+    title: str,
+    value: Callable[[TimelineSample], int],
 ) -> Figure:
-    unit, role_of = time_unit(runs), roles(run.label for run in runs)
+    role_of = roles(run.label for run in runs)
     data = []
     for run in runs:
         groups = intervals(run.timeline, MAX_POINTS)

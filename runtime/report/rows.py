@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from runtime.metrics import RunSummary, Spread
 from runtime.report import formatting
-from runtime.result import BASELINE_LABEL, RunResult
+from runtime.result import BASELINE_LABEL, RunResult, Times
 
 Better: TypeAlias = Literal["lower", "higher"]
 SpreadOf: TypeAlias = Callable[[RunSummary], Spread | None]
@@ -169,16 +169,23 @@ _REQUESTS: Final = (
 
 GROUPS: Final[dict[str, tuple[Row, ...]]] = {
     "Tokens": _TOKENS,
-    "Latency, simulated time": (
+    "Latency": (
         *_latency("TTFT", lambda run: run.ttft_s),
         *_latency("TPOT", lambda run: run.tpot_s),
         *_latency("E2E", lambda run: run.e2e_s),
         *_latency("queue delay", lambda run: run.queue_delay_s),
     ),
-    "Throughput, simulated time": _THROUGHPUT,
+    "Throughput": _THROUGHPUT,
     "Cache and queue": _QUEUE,
     "Requests": _REQUESTS,
 }
+TIMED: Final = ("Latency", "Throughput")
+"""Groups that rest on the times of a run."""
+
+
+def heading(group: str, times: Times) -> str:
+    """Name of a group; one that rests on times says on which."""
+    return f"{group}, {times} time" if group in TIMED else group
 
 
 def baseline_first(runs: Sequence[_Run]) -> list[_Run]:

@@ -1,6 +1,6 @@
 """Making long series short enough to draw, always in the same way.
 
-Nothing is sampled at random: intervals of equal simulated time, or ranks at equal distances.
+Nothing is sampled at random: intervals of equal time, or ranks at equal distances.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,7 @@
 """An experiment: one workload, with the cache and without, and what a reader needs beside the numbers."""
 
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from typing import Any, Final
 
 from radixcache import CacheConfig, NullPrefixCache, PrefixCache
@@ -12,15 +10,24 @@ from runtime.cost import CostModel
 from runtime.executor import CostModelExecutor
 from runtime.lab.bounds import admission_order, run_bounds
 from runtime.result import BASELINE_LABEL, CACHE_LABEL, RunResult, SimulationResult
-from runtime.simulation.arrivals import ClosedLoop, OpenLoop, Pace
+from runtime.simulation.arrivals import OpenLoop, Pace
+from runtime.simulation.description import (
+    described_cache,
+    described_pace,
+    described_scheduler,
+    described_workload,
+    versions,
+    warnings_of,
+)
 from runtime.simulation.simulator import Simulation
 from runtime.workload import Workload
 from scheduler import Scheduler, SchedulerConfig
 
-_CACHES: Final[Mapping[str, type[PrefixCache]]] = {
+CACHES: Final[Mapping[str, type[PrefixCache]]] = {
     BASELINE_LABEL: NullPrefixCache,
     CACHE_LABEL: PrefixCache,
 }
+"""The cache of each run, by its label."""
 
 OnProgress = Callable[[str, int], None]
 """Called with the label of a run and the number of turns that were settled since the last call."""
@@ -61,8 +68,7 @@ class Setup:
             InvalidConfig: The capacity holds no page, or a setting is out of range.
             ModelDoesNotFit: No capacity was given, and the GPU has no room beside the weights.
         """
-        if self.page_size < 1:
-            raise InvalidConfig(f"page_size is an integer >= 1, got {self.page_size}")
+        _require_page_size(self.page_size)
         capacity = self.capacity_tokens
         if capacity is None:
             capacity = self.cost.pool_tokens(
@@ -70,14 +76,34 @@ class Setup:
                 page_size=self.page_size,
                 chunk_tokens=self.scheduler.token_budget,
             )
-        if capacity < self.page_size:
-            raise InvalidConfig(f"a capacity of {capacity} tokens holds no page of {self.page_size} tokens")
-        return CacheConfig(
-            num_pages=capacity // self.page_size,
+        return pool_of(
+            capacity,
             page_size=self.page_size,
             eviction=self.eviction,
             partial_reuse=self.partial_reuse,
         )
+
+
+def pool_of(capacity_tokens: int, *, page_size: int, eviction: str, partial_reuse: bool) -> CacheConfig:
+    """Settings of a cache with as many whole pages as a capacity holds.
+
+    Raises:
+        InvalidConfig: It holds none, or a setting is out of range.
+    """
+    _require_page_size(page_size)
+    if capacity_tokens < page_size:
+        raise InvalidConfig(f"a capacity of {capacity_tokens} tokens holds no page of {page_size} tokens")
+    return CacheConfig(
+        num_pages=capacity_tokens // page_size,
+        page_size=page_size,
+        eviction=eviction,
+        partial_reuse=partial_reuse,
+    )
+
+
+def _require_page_size(page_size: int) -> None:
+    if page_size < 1:
+        raise InvalidConfig(f"page_size is an integer >= 1, got {page_size}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +142,14 @@ def run_experiment(experiment: Experiment, on_progress: OnProgress = lambda *_: 
         seed=experiment.seed,
         versions=versions(),
         notes=notes_of(experiment.workload),
-        warnings=[warning for run in runs for warning in _warnings(run, experiment)],
+        warnings=[warning for run in runs for warning in warnings_of(run, experiment.setup.pace)],
         runs=runs,
     )
 
 
 def _run(experiment: Experiment, config: CacheConfig, label: str, on_progress: OnProgress) -> RunResult:
     setup = experiment.setup
-    cache, executor = _CACHES[label](config), CostModelExecutor(setup.cost)
+    cache, executor = CACHES[label](config), CostModelExecutor(setup.cost)
     run = Simulation(
         experiment.workload,
         setup.pace,
@@ -145,52 +171,15 @@ def _run(experiment: Experiment, config: CacheConfig, label: str, on_progress: O
 
 def describe(experiment: Experiment, config: CacheConfig) -> dict[str, Any]:
     """The full configuration of an experiment, as JSON values."""
-    setup, pace = experiment.setup, experiment.setup.pace
-    closed = isinstance(pace, ClosedLoop)
+    setup = experiment.setup
+    capacity_from = "memory of the GPU" if setup.capacity_tokens is None else "given"
     return {
-        "workload": {
-            "name": experiment.workload.name,
-            "sessions": len(experiment.workload.sessions),
-            "requests": experiment.workload.num_turns,
-            **experiment.workload_config,
-        },
-        "pace": {"users": pace.users} if isinstance(pace, ClosedLoop) else {"rate_scale": pace.rate_scale},
-        "loop": "closed" if closed else "open",
-        "cache": {
-            "num_pages": config.num_pages,
-            "page_size": config.page_size,
-            "capacity_tokens": config.num_pages * config.page_size,
-            "capacity_from": "memory of the GPU" if setup.capacity_tokens is None else "given",
-            "eviction": config.eviction,
-            "partial_reuse": config.partial_reuse,
-        },
-        "scheduler": _describe_scheduler(setup.scheduler),
+        "workload": described_workload(experiment.workload, experiment.workload_config),
+        **described_pace(setup.pace),
+        "cache": described_cache(config, capacity_from),
+        "scheduler": described_scheduler(setup.scheduler),
         "cost_model": setup.cost.describe(),
     }
-
-
-def _describe_scheduler(config: SchedulerConfig) -> dict[str, Any]:
-    options = config.policy_options
-    return {
-        "policy": config.policy,
-        "policy_options": {
-            "k": options.k,
-            "quantum": options.quantum,
-            "output_weight": options.output_weight,
-        },
-        "token_budget": config.token_budget,
-        "prefill_chunk_tokens": config.chunk_tokens,
-        "max_running": config.max_running,
-        "max_waiting": config.max_waiting,
-        "max_overtakes": config.max_overtakes,
-        "share_in_flight": config.share_in_flight,
-    }
-
-
-def versions() -> dict[str, str]:
-    """Version of each package that has a say in a result."""
-    packages = ("radixcache", "numpy", "sortedcontainers")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
 def notes_of(workload: Workload) -> list[str]:
@@ -200,27 +189,3 @@ def notes_of(workload: Workload) -> list[str]:
         "Generated tokens are made up; they occupy the cache, and hit where a later prompt contains them.",
         *workload.notes,
     ]
-
-
-def _warnings(run: RunResult, experiment: Experiment) -> list[str]:
-    warnings = []
-    refused = [record for record in run.requests if record.status == "refused"]
-    if refused:
-        warnings.append(
-            f"{run.label}: {len(refused)} requests were refused, the first because: {refused[0].error}"
-        )
-    failed = [record for record in run.requests if record.status == "failed"]
-    if failed:
-        warnings.append(f"{run.label}: {len(failed)} requests failed, the first because: {failed[0].error}")
-    never_sent = run.counters["turns never sent"]
-    if never_sent:
-        warnings.append(f"{run.label}: {never_sent} turns were never sent, for want of the answer before")
-    too_many = max(8, len(run.requests) // 100)
-    open_loop = isinstance(experiment.setup.pace, OpenLoop)
-    if open_loop and run.offered_load > 1 and run.backlog_at_last_arrival > too_many:
-        warnings.append(
-            f"{run.label}: the offered load is {run.offered_load:.2f} times what can be served "
-            f"({run.backlog_at_last_arrival} requests waited when the last one arrived); the percentiles "
-            "then measure the length of the trace, not the service"
-        )
-    return warnings

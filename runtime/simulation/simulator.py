@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from radixcache import NullPrefixCache, PrefixCache, RadixCacheError, Tokens
 from runtime.clock import PS_PER_S, VirtualClock, seconds
-from runtime.executor import CostModelExecutor
+from runtime.errors import ContextExceeded
+from runtime.executor import CostModelExecutor, Executor
 from runtime.result import BASELINE_LABEL, CACHE_LABEL, RequestRecord, RunResult
 from runtime.simulation.arrivals import Arrival, Arrivals, Pace
 from runtime.simulation.recorder import Timeline, record_of
@@ -31,16 +32,22 @@ class _Tally:
 
 
 class Simulation:
-    """Serves a workload in simulated time, through the very scheduler and cache that an engine embeds.
+    """Serves a workload through the very scheduler and cache that an engine embeds.
+
+    Time passes by what each step takes, as its executor says: `CostModelExecutor` reckons it, others measure
+    it. Between arrivals nothing is waited for.
 
     Args:
         workload: What arrives.
         pace: When it arrives.
         cache: Finds prefixes and hands out pages.
         scheduler: Uses that cache.
-        executor: Reckons the steps.
+        executor: Runs the steps, or reckons them.
         on_progress: Called with the number of turns that were settled since the last call.
-        coalesce: Plan decode steps between two events as one. Changes no result, only the wall time.
+        on_settled: Called with each request that has ended or was refused.
+        coalesce: Plan decode steps between two events as one, where the executor reckons. Changes no result,
+            only the wall time.
+        max_context: Tokens of prompt and output together at most; `None`: as the pool holds.
     """
 
     def __init__(
@@ -50,16 +57,20 @@ class Simulation:
         *,
         cache: PrefixCache,
         scheduler: Scheduler,
-        executor: CostModelExecutor,
+        executor: Executor,
         on_progress: Callable[[int], None] = lambda _: None,
+        on_settled: Callable[[Request], None] = lambda _: None,
         coalesce: bool = True,
+        max_context: int | None = None,
     ) -> None:
         self._arrivals = Arrivals(workload, pace)
         self._cache = cache
         self._scheduler = scheduler
         self._executor = executor
         self._on_progress = on_progress
-        self._coalesce = coalesce
+        self._on_settled = on_settled
+        self._reckoning = executor if coalesce and isinstance(executor, CostModelExecutor) else None
+        self._max_context = max_context
         self._clock = VirtualClock()
         self._timeline = Timeline(cache, scheduler, _FIRST_SAMPLING_PS)
         self._in_system: dict[str, Arrival] = {}
@@ -67,7 +78,7 @@ class Simulation:
         self._tally = _Tally()
 
     def run(self) -> RunResult:
-        """Serve everything. Deterministic: no wall time, no environment, no randomness.
+        """Serve everything. As deterministic as the executor: no wall time, no environment, no randomness.
 
         Raises:
             Stalled: The scheduler found no way on.
@@ -94,6 +105,7 @@ class Simulation:
             )
             self._tally.last_arrival_ps = arrival.time_ps
             try:
+                self._require_context(request)
                 self._scheduler.submit(request, arrival.time_ps)
             except RadixCacheError as error:
                 self._settle(arrival, request, now_ps, error)
@@ -101,8 +113,13 @@ class Simulation:
             self._in_system[request.request_id] = arrival
             self._tally.backlog_at_last_arrival = self._scheduler.num_waiting
 
+    def _require_context(self, request: Request) -> None:
+        num_tokens = request.prompt_len + (request.max_new_tokens or 0)
+        if self._max_context is not None and num_tokens > self._max_context:
+            raise ContextExceeded(request.request_id, num_tokens, self._max_context)
+
     def _step(self, now_ps: int) -> None:
-        plan = self._scheduler.schedule(now_ps, self._horizon if self._coalesce else None)
+        plan = self._scheduler.schedule(now_ps, self._horizon if self._reckoning else None)
         tally = self._tally
         tally.num_preemptions += len(plan.preempted)
         for request in plan.failed:
@@ -125,12 +142,14 @@ class Simulation:
         arrival_ps, until_ps = self._arrivals.next_time(), self._timeline.next_ps
         if arrival_ps is not None:
             until_ps = min(until_ps, arrival_ps)
-        return self._executor.steps_until(decodes, until_ps - self._clock.now_ps())
+        assert self._reckoning is not None
+        return self._reckoning.steps_until(decodes, until_ps - self._clock.now_ps())
 
     def _settle(
         self, arrival: Arrival, request: Request, now_ps: int, error: RadixCacheError | None = None
     ) -> None:
         record = record_of(arrival, request, error)
+        self._on_settled(request)
         self._records.append(((arrival.time_ps, arrival.order), record))
         if record.status == "finished":
             self._arrivals.finished(arrival, request.output, now_ps)

@@ -4,6 +4,7 @@ Each assistant message becomes a turn: the prompt is everything before it, the o
 is. Later prompts contain what the turn generated, not the recorded text.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -23,6 +24,7 @@ from runtime.workload.model import (
 )
 from runtime.workload.traces.lines import decode, numbered_lines, read_bytes, shown
 from runtime.workload.traces.options import TraceOptions
+from runtime.workload.traces.templated import TemplatedPrompts
 from runtime.workload.traces.tokenizers import Tokenizer
 
 ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
@@ -73,11 +75,13 @@ def load_chat_messages(path: Path, options: TraceOptions) -> Workload:
     """Conversations as closed-loop sessions.
 
     A message is its role's reserved id, its text, its tool calls as JSON, and an end mark; a prompt
-    ends with the assistant's id. An output is as long as the message's text, calls and end mark.
+    ends with the assistant's id. An output is as long as the message's text, calls and end mark. With
+    `options.chat` a model's chat template writes the prompt instead.
 
     Args:
         path: The file, plain or gzip.
-        options: `tokenizer` makes the tokens; `seed` and `arrivals` draw start times and pauses.
+        options: `tokenizer` makes the tokens, `chat` the form of prompts; `seed` and `arrivals` draw start
+            times and pauses.
 
     Raises:
         TraceError: See `runtime.workload.traces`.
@@ -87,12 +91,16 @@ def load_chat_messages(path: Path, options: TraceOptions) -> Workload:
     """
     decoder = msgspec.json.Decoder(Conversation)
     encode = _Encoder(options.tokenizer)
+    prompts = None if options.chat is None else TemplatedPrompts(options.chat)
     rng = seeded(options.seed)
     conversations: list[tuple[int, tuple[Turn, ...]]] = []
     num_silent = num_unanswered = 0
     for number, text in numbered_lines(read_bytes(path)):
         messages = decode(decoder, text, path, number)
-        turns = _turns(messages, encode, rng, path, number)
+        if prompts is None:
+            turns = _turns(messages, encode, rng, path, number)
+        else:
+            turns = _templated_turns(messages, encode, prompts, rng, path, number)
         if turns:
             conversations.append((number, turns))
             num_unanswered += messages.messages[-1].role != "assistant"
@@ -105,6 +113,8 @@ def load_chat_messages(path: Path, options: TraceOptions) -> Workload:
         for start, (number, turns) in zip(starts, conversations, strict=True)
     ]
     notes = [f"Tokens are made by the tokenizer {options.tokenizer.name!r}.", *NOTES]
+    if prompts is not None:
+        notes.append("Prompts are written by the model's chat template.")
     if num_silent:
         notes.append(f"{num_silent} conversations without an assistant message were left out.")
     if num_unanswered:
@@ -168,8 +178,33 @@ def _turns(
     return tuple(turns)
 
 
+def _templated_turns(
+    conversation: Conversation,
+    encode: _Encoder,
+    prompts: TemplatedPrompts,
+    rng: np.random.Generator,
+    path: Path,
+    line: int,
+) -> tuple[Turn, ...]:
+    said: list[dict[str, Any]] = []
+    turns: list[Turn] = []
+    previous = ""
+    for message in conversation.messages:
+        text = _text(message, path, line)
+        if message.role == "assistant":
+            try:
+                segments = prompts.segments(said, conversation.tools)
+                output_len = len(encode.text(text)) + 1
+            except (ValueError, UnicodeError) as error:
+                raise TraceError(path, line, str(error)) from error
+            turns.append(_turn(segments, output_len, len(turns), previous, rng))
+        said.append({"role": message.role, "content": text})
+        previous = message.role
+    return tuple(turns)
+
+
 def _turn(
-    said: list[Segment | OutputOf],
+    said: Sequence[Segment | OutputOf],
     output_len: int,
     number: int,
     previous: str,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from runtime.workload.arrivals import ArrivalProcess, Poisson
+from runtime.workload.traces.templated import ChatCodec
 from runtime.workload.traces.tokenizers import ByteTokenizer, Tokenizer
 
 
@@ -17,6 +18,7 @@ class TraceOptions:
             prompt share those (agentic).
         model_namespaces: Whether requests recorded on different models never share (agentic).
         tokenizer: Makes tokens of texts (chat).
+        chat: Writes messages as a model's chat template does; `None`: marks of our own say who speaks (chat).
     """
 
     seed: int = 0
@@ -24,3 +26,4 @@ class TraceOptions:
     share_prefixes: bool = True
     model_namespaces: bool = True
     tokenizer: Tokenizer = field(default_factory=ByteTokenizer)
+    chat: ChatCodec | None = None

@@ -25,17 +25,19 @@ class TraceLoader(Protocol):
         ...
 
 
+CHAT_MESSAGES: Final = "chat-messages"
+
 TRACE_FORMATS: Final[Mapping[str, TraceLoader]] = {
     "mooncake": load_mooncake,
     "agentic": load_agentic,
-    "chat-messages": load_chat_messages,
+    CHAT_MESSAGES: load_chat_messages,
     "radixcache": load_native,
 }
 
 _TELLING_KEYS: Final = {
     "mooncake": {"timestamp", "input_length"},
     "agentic": {"requests", "block_size"},
-    "chat-messages": {"messages"},
+    CHAT_MESSAGES: {"messages"},
     "radixcache": {"format", "block_size"},
 }
 """Keys of a format's first object that no other format has."""

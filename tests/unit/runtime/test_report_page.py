@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -79,6 +80,16 @@ def test_the_page_says_simulated_time_and_shows_the_cost_model(page: str):
     assert "Llama-3.1-8B" in text
     assert "NVIDIA H100 data sheet" in text
     assert "989,000,000,000,000" in text
+
+
+def test_a_measured_page_says_so_and_shows_the_machine():
+    result = replace(
+        plausible_result(20, 10), config={"machine": {"device_name": "A fine processor"}}, notes=[]
+    )
+    text = own_part(render(result))
+    assert "measured time" in text
+    assert "A fine processor" in text
+    assert "simulat" not in text.lower()
 
 
 def test_the_page_shows_seed_versions_notes_and_warnings(page: str):

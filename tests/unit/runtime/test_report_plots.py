@@ -141,9 +141,11 @@ def test_all_time_axes_end_with_the_longest_run():
 
 
 @pytest.mark.parametrize(("makespan_s", "unit"), [(0.0, "s"), (599.0, "s"), (600.0, "min"), (86_400.0, "h")])
-def test_the_time_axis_has_a_fitting_unit_and_is_labelled_simulated(makespan_s: float, unit: str):
+def test_the_time_axis_has_a_fitting_unit_and_is_labelled(makespan_s: float, unit: str):
     axis = time_unit([run(makespan_s=makespan_s)]).axis()
     assert axis["title"]["text"] == f"simulated time ({unit})"
+    measured = time_unit([run(makespan_s=makespan_s)], "measured").axis()
+    assert measured["title"]["text"] == f"measured time ({unit})"
 
 
 def test_prompt_tokens_add_up_to_the_prompt():

@@ -33,6 +33,13 @@ def test_times_are_labelled_simulated_in_the_column_heads():
     assert "(simulated)" in text
 
 
+def test_measured_times_are_labelled_measured():
+    text = shown(terminal.render(simulation(run(), config={"machine": {}})))
+    assert "all times are measured" in text
+    assert "Latency, measured time" in text
+    assert "simulat" not in text.lower()
+
+
 def test_the_baseline_stands_first_and_the_ratio_is_to_it():
     cache = summarise(run([record(first_token_s=2.0)]))
     none = summarise(run([record(first_token_s=5.0)], label="no cache"))
