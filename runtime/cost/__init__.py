@@ -1,4 +1,4 @@
-"""What a step costs on a real GPU: data sheets, model shapes, and the roofline over both.
+"""What a step costs: on a real GPU by its data sheet, as a roofline, or on any machine as it was measured.
 
 It must not know requests, schedulers or caches: it is told how many tokens are computed and read.
 """
