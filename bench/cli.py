@@ -18,6 +18,7 @@ from bench.harness.table import render
 from bench.options import Options, Size
 from bench.peers.command import peers
 
+EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path, resolve_path=True)
 WIDTH = 200  # where the output is no terminal
 
 
@@ -33,9 +34,11 @@ WIDTH = 200  # where the output is no terminal
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For all token material.")
 @click.option(
     "--trace",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING,
     help="A trace in the Mooncake format to replay instead of a generated one.",
 )
+@click.option("--agents", type=EXISTING, help="Agent runs to replay, a conversation of chat messages a line.")
+@click.option("--tools", type=EXISTING, help="Schemas of the tools these agents had, a JSON list.")
 @click.option(
     "--json",
     "json_file",
@@ -61,6 +64,8 @@ def main(
     size: Size,
     seed: int,
     trace: Path | None,
+    agents: Path | None,
+    tools: Path | None,
     json_file: Path | None,
     markdown_file: Path | None,
     picture_folder: Path | None,
@@ -71,7 +76,7 @@ def main(
     """
     if context.invoked_subcommand is not None:
         return
-    options = Options(size=size, seed=seed, trace=None if trace is None else str(trace.resolve()))
+    options = Options(size=size, seed=seed, trace=_text(trace), agents=_text(agents), tools=_text(tools))
     environment = describe()
     reports = []
     for name in names or BENCHMARKS:
@@ -106,6 +111,10 @@ def _isolated(name: str, options: Options) -> Report:
     return msgspec.json.decode(done.stdout, type=Report)
 
 
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
 def _console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=WIDTH)
 
@@ -113,7 +122,10 @@ def _console() -> Console:
 def _finish(
     environment: Environment, options: Options, reports: list[Report], json_file: Path | None
 ) -> None:
-    shown = dataclasses.replace(options, trace=None if options.trace is None else Path(options.trace).name)
+    trace, agents, tools = (
+        None if path is None else Path(path).name for path in (options.trace, options.agents, options.tools)
+    )
+    shown = dataclasses.replace(options, trace=trace, agents=agents, tools=tools)
     document = {
         "format": "radixcache-bench-1",
         **environment,

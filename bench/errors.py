@@ -9,6 +9,10 @@ class WrongResult(BenchError, AssertionError):
     """What was measured did not do its job, so its time means nothing."""
 
 
+class Unavailable(BenchError):
+    """A package or a file that a benchmark needs is not there."""
+
+
 def expect(what: str, found: object, wanted: object) -> None:
     """Raise `WrongResult` unless `found` equals `wanted`."""
     if found != wanted:

@@ -14,12 +14,16 @@ class Options:
         size: "tiny" shows that everything runs, "full" is worth reading.
         seed: For all token material.
         trace: A trace in the Mooncake format to replay; `None`: a generated one.
+        agents: Runs of an agent to replay, a conversation of chat messages a line; `None`: none are there.
+        tools: Schemas of the tools that these agents had, a JSON list; `None`: they had none.
         page_size: Tokens of a page.
     """
 
     size: Size = "full"
     seed: int = 0
     trace: str | None = None
+    agents: str | None = None
+    tools: str | None = None
     page_size: int = 16
 
     def pick(self, *, tiny: int, full: int) -> int:

@@ -9,14 +9,17 @@ import traceback
 import msgspec
 
 from bench.benchmarks import BENCHMARKS
+from bench.errors import Unavailable
 from bench.harness.report import Report
 from bench.options import Options
 
 
 def run_benchmark(name: str, options: Options) -> Report:
-    """The report of one benchmark; if that fails, a report that says how."""
+    """The report of one benchmark; if that fails or cannot be run here, a report that says why."""
     try:
         return BENCHMARKS[name](options)
+    except Unavailable as error:
+        return Report(name=name, question="", skipped=str(error))
     except Exception:  # noqa: BLE001 - the other benchmarks go on, and this one is reported
         return Report(name=name, question="", error=traceback.format_exc())
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from radixcache import Tokens
-from runtime.cost import CostModel, StepLoad
+from runtime.cost import StepCost, StepLoad
 from runtime.errors import WorkloadError
 from runtime.workload import FRESH_TOKEN_BASE
 from scheduler import Request, StepPlan
@@ -48,14 +48,14 @@ class CostModelExecutor:
         cost_model: What a step costs.
     """
 
-    def __init__(self, cost_model: CostModel) -> None:
+    def __init__(self, cost_model: StepCost) -> None:
         self._cost = cost_model
         self._next_token = FRESH_TOKEN_BASE
         self._first_tokens: dict[str, int] = {}
 
     def execute(self, plan: StepPlan) -> StepOutput:
         """See `Executor`. Coalesced decode steps take exactly as long as single ones. O(rows)."""
-        load, num_steps, cost = _load(plan), plan.num_steps, self._cost
+        load, num_steps, cost = load_of(plan), plan.num_steps, self._cost
         elapsed_ps = cost.decode_run_ps(load, num_steps) if num_steps > 1 else cost.step_ps(load)
         tokens = {}
         for row in plan.rows:
@@ -98,6 +98,7 @@ class CostModelExecutor:
         return Tokens.trusted(np.arange(first + start, first + stop, dtype="<i4").tobytes())
 
 
-def _load(plan: StepPlan) -> StepLoad:
+def load_of(plan: StepPlan) -> StepLoad:
+    """What a plan has to do, in counts; of coalesced steps the first. O(rows)."""
     decodes = StepLoad.of_decodes(plan.decodes.num_rows, plan.decodes.context)
     return decodes + StepLoad.of((row.start, row.extend_len, row.max_tokens > 0) for row in plan.rows)

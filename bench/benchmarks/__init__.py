@@ -7,6 +7,10 @@ from bench.benchmarks import (
     bounded_waiting,
     curve_speed,
     deep_path,
+    engine_agents,
+    engine_conversation,
+    engine_overhead,
+    engine_throughput,
     evict_insert,
     eviction_gap,
     idle_schedule,
@@ -19,6 +23,7 @@ from bench.benchmarks import (
     queue_dispatch,
     replay,
     simulate_speed,
+    simulator_fidelity,
     step_metadata,
 )
 from bench.harness.report import Report
@@ -42,4 +47,9 @@ BENCHMARKS: dict[str, Callable[[Options], Report]] = {
     "curve_speed": curve_speed.run,
     "step_metadata": step_metadata.run,
     "eviction_gap": eviction_gap.run,
+    "engine_throughput": engine_throughput.run,
+    "engine_conversation": engine_conversation.run,
+    "engine_agents": engine_agents.run,
+    "engine_overhead": engine_overhead.run,
+    "simulator_fidelity": simulator_fidelity.run,
 }

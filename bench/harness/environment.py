@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("radixcache", "numpy", "sortedcontainers", "msgspec", "rich", "click")
+PACKAGES = ("radixcache", "numpy", "sortedcontainers", "msgspec", "rich", "click", "torch", "transformers")
 
 Environment = dict[str, str | int | bool | dict[str, str] | None]
 

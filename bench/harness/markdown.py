@@ -27,6 +27,8 @@ def _section(report: Report) -> list[str]:
     lines = [f"## {report.name}: {report.question}", ""]
     if report.error is not None:
         return [*lines, f"Failed: {report.error.splitlines()[-1]}", ""]
+    if report.skipped is not None:
+        return [*lines, f"Skipped: {report.skipped}", ""]
     lines += [_row(HEADER), _row("---" if name in {"figure", "clock"} else "--:" for name in HEADER)]
     for figure in report.figures:
         lines += [_row(_cells(figure, clock, first=not place)) for place, clock in enumerate(figure.samples)]

@@ -135,6 +135,7 @@ class Report:
         notes: What to know when reading them.
         pictures: What is better drawn.
         error: Why there are no figures, where something went wrong.
+        skipped: Why there are no figures, where something that it needs is not there.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Report:
     notes: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     error: str | None = None
+    skipped: str | None = None
 
 
 def verdicts(report: Report) -> list[dict[str, str | float | bool]]:

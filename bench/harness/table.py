@@ -11,6 +11,8 @@ def render(report: Report) -> RenderableType:
     """One table, then its notes. Text is shown literally."""
     if report.error is not None:
         return Text(f"{report.name}: failed\n{report.error}", style="red")
+    if report.skipped is not None:
+        return Text(f"{report.name}: skipped, {report.skipped}\n", style="yellow")
     table = Table(title=Text(f"{report.name}: {report.question}", style="bold"), title_justify="left")
     table.add_column("figure")
     table.add_column("clock")

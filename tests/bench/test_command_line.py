@@ -43,6 +43,33 @@ def test_benchmarks_are_chosen_by_name(monkeypatch):
     assert (result.exit_code, ran) == (0, ["lock", "peek"])
 
 
+def test_files_reach_the_benchmarks_whole_and_the_document_by_name(monkeypatch, tmp_path):
+    runs, tools = tmp_path / "runs.jsonl", tmp_path / "tools.json"
+    runs.touch()
+    tools.touch()
+    seen = []
+    monkeypatch.setattr(
+        bench.cli, "_isolated", lambda name, options: seen.append(options) or Report(name=name, question="?")
+    )
+    arguments = ["--only", "peek", "--agents", str(runs), "--tools", str(tools)]
+    result = CliRunner().invoke(bench.cli.main, arguments)
+    assert result.exit_code == 0, result.output
+    assert [(options.agents, options.tools, options.trace) for options in seen] == [
+        (str(runs), str(tools), None)
+    ]
+    shown = json.loads(result.output.splitlines()[-1])["options"]
+    assert (shown["agents"], shown["tools"], shown["trace"]) == ("runs.jsonl", "tools.json", None)
+
+
+def test_skipped_benchmark_fails_nothing(monkeypatch):
+    monkeypatch.setattr(
+        bench.cli, "_isolated", lambda name, _: Report(name=name, question="?", skipped="not here")
+    )
+    result = CliRunner().invoke(bench.cli.main, ["--only", "peek"])
+    assert result.exit_code == 0
+    assert "skipped, not here" in result.output
+
+
 def test_unknown_benchmark_is_refused():
     result = CliRunner().invoke(bench.cli.main, ["--only", "pook"])
     assert result.exit_code == 2

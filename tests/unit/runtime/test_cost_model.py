@@ -34,11 +34,15 @@ def test_load_counts_what_the_rows_do(rows: list[tuple[int, int, bool]]) -> None
     assert load.num_tokens == sum(extend for _, extend, _ in rows)
     assert load.kv_read_tokens == sum(context + extend for context, extend, _ in rows)
     assert load.num_rows == sum(needs for _, _, needs in rows)
+    assert load.decode_pairs == sum(context + 1 for context, extend, _ in rows if extend == 1)
+    assert load.prefill_pairs + load.decode_pairs == pairs
 
 
 def test_negative_counts_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="num_rows=-1"):
         StepLoad(num_tokens=1, num_rows=-1, attention_pairs=1, kv_read_tokens=1)
+    with pytest.raises(InvalidArgument, match="no more decode pairs"):
+        StepLoad(num_tokens=1, num_rows=1, attention_pairs=1, kv_read_tokens=1, decode_pairs=2)
     with pytest.raises(InvalidArgument, match="context -2"):
         StepLoad.of([(-2, 1, True)])
 
