@@ -68,8 +68,9 @@ class KVPool:
         self.heads = heads
         self.dtype = dtype
         shape = (self.num_layers, self.num_pages, self.page_size, heads.num_kv_heads, heads.head_dim)
-        self._keys = torch.zeros(shape, dtype=dtype, device=device)
-        self._values = torch.zeros(shape, dtype=dtype, device=device)
+        with torch.inference_mode(mode=False):  # so that writes work outside of that mode, too
+            self._keys = torch.zeros(shape, dtype=dtype, device=device)
+            self._values = torch.zeros(shape, dtype=dtype, device=device)
         self.keys: list[Tensor] = list(self._keys.unbind())
         self.values: list[Tensor] = list(self._values.unbind())
         self._by_slot = [
@@ -87,6 +88,7 @@ class KVPool:
         """Bytes of K and V of all layers."""
         return self._keys.nbytes + self._values.nbytes
 
+    @torch.no_grad()
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Write the KV of tokens into a layer.
 

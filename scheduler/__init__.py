@@ -2,6 +2,7 @@
 
 from scheduler.config import SchedulerConfig
 from scheduler.errors import DeadlineMissed, PlanError, PoolOutgrown, QueueFull, RequestTooLong, Stalled
+from scheduler.observer import SchedulerObserver
 from scheduler.plan import Row, StepPlan
 from scheduler.policies import QUEUE_POLICIES, PolicyOptions, QueuePolicy
 from scheduler.request import PreemptReason, Request, RequestState
@@ -22,6 +23,7 @@ __all__ = [
     "Row",
     "Scheduler",
     "SchedulerConfig",
+    "SchedulerObserver",
     "Stalled",
     "StepPlan",
 ]

@@ -59,5 +59,9 @@ class Stalled(RadixCacheError, RuntimeError):
     """Requests wait and nothing can run, plan after plan."""
 
 
+class ReentrantCall(RadixCacheError, RuntimeError):
+    """An observer called the scheduler that was telling it something. That call changed nothing."""
+
+
 class WrongThread(RadixCacheError, RuntimeError):
     """The scheduler is used from a second thread."""

@@ -1,6 +1,6 @@
 """Whether what an executor brought fits the plan it ran. Changes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from radixcache import RadixCacheError, Tokens
@@ -25,9 +25,12 @@ def checked_outputs(plan: StepPlan, outputs: Outputs) -> list[tuple[Row, Tokens]
     Complexity:
         O(rows + generated tokens).
     """
+    if not isinstance(outputs, Mapping):
+        raise PlanError(f"outputs are a mapping of request ids to token ids, got {type(outputs).__name__}")
     strangers = outputs.keys() - {row.request.request_id for row in plan.rows}
     if strangers:
-        raise PlanError(f"plan {plan.number} has no row for request {min(strangers)!r}, but it got tokens")
+        stranger = min(strangers, key=str)
+        raise PlanError(f"plan {plan.number} has no row for request {stranger!r}, but it got tokens")
     return [
         (row, _tokens_of(row, plan, outputs.get(row.request.request_id, ())))
         for row in plan.rows
@@ -36,7 +39,10 @@ def checked_outputs(plan: StepPlan, outputs: Outputs) -> list[tuple[Row, Tokens]
 
 
 def _tokens_of(row: Row, plan: StepPlan, output: Sequence[int] | Tokens) -> Tokens:
-    count, most = len(output), row.max_tokens
+    try:
+        count, most = len(output), row.max_tokens
+    except TypeError as error:
+        raise PlanError(f"{_name(row, plan)} generates a sequence of token ids, got {output!r}") from error
     if not count and not most:
         return _NOTHING
     if not 0 < count <= most:

@@ -1,7 +1,5 @@
 """The loop's two halves: plan a step, take in what it brought."""
 
-from collections.abc import Collection
-
 from radixcache import OutOfPages, PrefixCache, Tokens
 from radixcache.errors import InvalidArgument
 from scheduler.admission import Admission
@@ -17,10 +15,10 @@ from scheduler.errors import (
     Stalled,
 )
 from scheduler.expectation import Expectation, OutputLengths
+from scheduler.guard import Guard
 from scheduler.line import WaitingLine
 from scheduler.observer import SchedulerObserver
 from scheduler.outputs import checked_outputs
-from scheduler.owner_thread import OwnerThread
 from scheduler.plan import Decodes, Horizon, Outputs, OutputSource, Row, StepPlan
 from scheduler.preemption import choose_victim
 from scheduler.request import PreemptReason, Request, RequestState
@@ -74,7 +72,7 @@ class Scheduler:
         self._num_ended = 0
         self._num_empty_plans = 0
         self._open_plan: StepPlan | None = None
-        self._thread = OwnerThread()
+        self._guard = Guard()
         self._observers: list[SchedulerObserver] = []
 
     def subscribe(self, observer: SchedulerObserver) -> None:
@@ -127,7 +125,7 @@ class Scheduler:
         Complexity:
             O(prompt) memcmp and O(log waiting).
         """
-        self._thread.require()
+        self._guard.require()
         if request.request_id in self._requests or request.state is not RequestState.NEW:
             raise InvalidRequest(f"request {request.request_id!r} was submitted before")
         if self.config.max_waiting is not None and self.num_waiting >= self.config.max_waiting:
@@ -142,8 +140,9 @@ class Scheduler:
         self._next_number += 1
         self._requests[request.request_id] = request
         self._line.join(request)
-        for observer in self._observers:
-            observer.submitted(request, now)
+        with self._guard.telling():
+            for observer in self._observers:
+                observer.submitted(request, now)
 
     def abort(self, request_id: str, now: float, *, error: Exception | None = None) -> bool:
         """End a request, in whatever state. What it published stays cached.
@@ -156,7 +155,7 @@ class Scheduler:
         Returns:
             Whether it was there to be ended.
         """
-        self._thread.require()
+        self._guard.require()
         request = self._requests.get(request_id)
         if request is None:
             return False
@@ -182,8 +181,9 @@ class Scheduler:
             self._num_ended += 1
             self._line.stop_leading(request)
         del self._requests[request.request_id]
-        for observer in self._observers:
-            observer.ended(request, now)
+        with self._guard.telling():
+            for observer in self._observers:
+                observer.ended(request, now)
 
     # Planning
 
@@ -202,7 +202,7 @@ class Scheduler:
             Stalled: Requests wait, and `max_empty_plans` plans in a row could not run any.
             WrongThread: Called from a second thread.
         """
-        self._thread.require()
+        self._guard.require()
         if self._open_plan is not None:
             raise PlanError(f"plan {self._open_plan.number} is neither committed nor discarded")
         draft = Draft(self.config.token_budget)
@@ -232,19 +232,14 @@ class Scheduler:
 
     def _extend_running(self, draft: Draft, now: float) -> None:
         """Pages and rows for all that run, decodes before prefills, oldest first."""
-        running = self._running
+        running, due = self._running, {}
         running.park()
-        for request in running.calendar.ending(1):
-            running.wake(request)
+        if len(running.calendar):
+            due = self._count_on_decodes(draft)
         behind = {number: num_behind(request) for number, request in running.awake.items()}
-        if len(running.calendar) and not self._is_room_for(behind.values()):
-            running.wake_all()
-            behind = {request.number: num_behind(request) for request in running}
-        draft.budget -= len(running.calendar)
-        draft.decodes = running.decodes(1)
-        due = {request.number: request for request in running.calendar.due(1)}
-        self._make_free(len(due))
-        for number in sorted(behind.keys() | due.keys(), key=lambda each: (behind.get(each, 1) > 1, each)):
+        decodes = sorted([*due, *(number for number, tokens in behind.items() if tokens <= 1)])
+        prefills = sorted(number for number, tokens in behind.items() if tokens > 1)
+        for number in decodes + prefills:
             if number in due:
                 running.calendar.reserve(due[number], 1)
             elif number in running.awake:
@@ -253,15 +248,24 @@ class Scheduler:
                 if extend_len and self._reserve(request, extend_len, draft, now):
                     draft.add(request, extend_len)
 
-    def _is_room_for(self, behind: Collection[int]) -> bool:
-        """Whether nobody is thrown back in this step, however many tokens those so far behind get.
+    def _count_on_decodes(self, draft: Draft) -> dict[int, Request]:
+        """Plan a token for all that are parked; returns those of them that need a page for it, by number.
 
-        Where not, everybody has to be looked at. There is always budget for one token of each that runs, as
-        nobody is admitted without.
+        Who ends with that token is woken before, and everybody is where somebody may have to be thrown back.
+        There is always budget for one token of each that runs, as nobody is admitted without.
         """
-        page_size = self._cache.config.page_size
-        pages = sum(min(each, self.config.chunk_tokens) // page_size + 2 for each in behind)
-        return self._running.calendar.pages_needed(1) + pages <= self._cache.pages.available
+        running, page_size = self._running, self._cache.config.page_size
+        for request in running.calendar.ending(1):
+            running.wake(request)
+        behind = (min(num_behind(request), self.config.chunk_tokens) for request in running.awake.values())
+        most_pages = running.calendar.pages_needed(1) + sum(each // page_size + 2 for each in behind)
+        if most_pages > self._cache.pages.available:
+            running.wake_all()
+        draft.budget -= len(running.calendar)
+        draft.decodes = running.decodes(1)
+        due = {request.number: request for request in running.calendar.due(1)}
+        self._make_free(len(due))
+        return due
 
     def _reserve(self, request: Request, extend_len: int, draft: Draft, now: float) -> bool:
         """Get pages for a running request, throwing others back if it has to be, in the end itself."""
@@ -404,7 +408,7 @@ class Scheduler:
             PlanError: Not the open plan, or the outputs do not fit it. Nothing changed.
             WrongThread: Called from a second thread.
         """
-        self._thread.require()
+        self._guard.require()
         self._require_open(plan)
         taken = checked_outputs(plan, outputs)
         self._open_plan = None
@@ -460,7 +464,7 @@ class Scheduler:
         self._preempt(self._running_between_plans(request_id), PreemptReason.PRIORITY, Draft(0))
 
     def _running_between_plans(self, request_id: str) -> Request:
-        self._thread.require()
+        self._guard.require()
         request = self._requests.get(request_id)
         if request is None or request.state is not RequestState.RUNNING or self._open_plan is not None:
             raise InvalidRequest(f"request {request_id!r} does not run between two plans")
@@ -477,7 +481,7 @@ class Scheduler:
         Raises:
             PlanError: Not the open plan.
         """
-        self._thread.require()
+        self._guard.require()
         self._require_open(plan)
         self._open_plan = None
         targets = {copy.target for copy in plan.copies}

@@ -39,7 +39,7 @@ def run(options: Options) -> Report:
                 name=f"metadata, {num_running} rows of {num_tokens:,} tokens decode",
                 unit="us",
                 samples=building.samples(),
-                bound=Bound(name="copy of its arrays", samples=copying.samples()),
+                bound=Bound(name="copy of such arrays", samples=copying.samples()),
                 limits=(limit,) if num_running == ASKED_FOR else (),
             )
         )

@@ -116,8 +116,9 @@ class PlannedBackend(ABC):
         self._plan(metadata)
         self._metadata = metadata
 
+    @torch.no_grad()
     def run(self, layer: int, query: Tensor, pool: "KVPool") -> Tensor:
-        """See `AttentionBackend.run`.
+        """See `AttentionBackend.run`. For inference: no gradients.
 
         Raises:
             MetadataError: Nothing is planned.

@@ -16,12 +16,16 @@ IndexArray = npt.NDArray[np.int32]
 
 _SLOT_END: Final = 2**31
 
+_Held = tuple[int, int, int]
+"""Of a row of the step before: tokens published, pages, and where its pages begin in `kv_indices`."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepMetadata:
-    """Rows of one step for a paged attention kernel. B rows, nnz query tokens; the arrays are its own.
+    """Rows of one step for a paged attention kernel. B rows, nnz query tokens.
 
-    A row's queries are its last tokens: its KV contains theirs.
+    A row's queries are its last tokens: its KV contains theirs. The arrays are its own, and nobody writes to
+    them: the next step takes over what did not change.
 
     Attributes:
         qo_indptr: Query tokens before each row, and in all, int32 of shape [B + 1].
@@ -62,16 +66,24 @@ class StepMetadata:
         Complexity:
             O(pages + query tokens) in NumPy.
         """
+        found = [len(each) for each in pages]
+        needed = [-(-sum(row) // page_size) for row in zip(starts, extend_lens, strict=True)]
+        if found != needed:
+            raise MetadataError(f"rows have {found} pages, their tokens need {needed}")
+        kv_indices = np.concatenate(pages) if pages else np.zeros(0, dtype=np.int32)
+        return cls._of_indices(kv_indices, starts, extend_lens, page_size)
+
+    @classmethod
+    def _of_indices(
+        cls, kv_indices: IndexArray, starts: Sequence[int], extend_lens: Sequence[int], page_size: int
+    ) -> Self:
+        """See `of`, with the pages of all rows in one array."""
         first = np.array(starts, dtype=np.int32)
         q_lens = np.array(extend_lens, dtype=np.int32)
         _require_tokens(first, q_lens)
         kv_lens = first + q_lens
         counts = -(-kv_lens // page_size)
-        found = [len(each) for each in pages]
-        if found != counts.tolist():
-            raise MetadataError(f"rows have {found} pages, {kv_lens.tolist()} tokens need {counts.tolist()}")
         qo_indptr, kv_indptr = _indptr(q_lens), _indptr(counts)
-        kv_indices = np.concatenate(pages)
         num_tokens = int(qo_indptr[-1])
         positions = np.arange(num_tokens, dtype=np.int32)
         positions += np.repeat(first - qo_indptr[:-1], q_lens)
@@ -159,7 +171,8 @@ class MetadataBuilder:
     """Makes the metadata of one step after another, and keeps the page ids that did not change.
 
     Page ids of a sequence are read again only where it needs another number of pages, or where its published
-    part grew: nothing else changes those that it handed out.
+    part grew: nothing else changes those that it handed out. The others come from the arrays of the step
+    before, neighbours that stayed neighbours in one piece.
 
     Args:
         page_size: Tokens of a page, >= 1.
@@ -169,7 +182,8 @@ class MetadataBuilder:
         self.page_size = as_integer("page_size", page_size)
         if self.page_size < 1:
             raise MetadataError(f"page_size is at least 1, got {page_size}")
-        self._held: dict[radixcache.Sequence, tuple[int, int, IndexArray]] = {}
+        self._held: dict[radixcache.Sequence, _Held] = {}
+        self._indices: IndexArray = np.zeros(0, dtype=np.int32)
 
     def build(self, rows: Sequence[Row]) -> StepMetadata:
         """The metadata of rows with something to compute, see `rows_to_compute`.
@@ -186,21 +200,31 @@ class MetadataBuilder:
         if not rows:
             raise MetadataError("a step needs at least one row")
         requests, starts, extend_lens, _ = zip(*rows, strict=True)
-        page_size, old = self.page_size, self._held
-        held: dict[radixcache.Sequence, tuple[int, int, IndexArray]] = {}
-        pages = []
+        page_size, old, indices = self.page_size, self._held, self._indices
+        held: dict[radixcache.Sequence, _Held] = {}
+        pieces: list[IndexArray] = []
+        begin = end = at = 0  # indices[begin:end] is the piece that grows
         for request, start, extend_len in zip(requests, starts, extend_lens, strict=True):
             sequence = request.sequence
             if sequence is None:
                 raise MetadataError(f"request {request.request_id!r} holds no sequence: it does not run")
             published_len, count = sequence.published_len, -(-(start + extend_len) // page_size)
             entry = old.get(sequence)
-            if entry is None or entry[0] != published_len or entry[1] != count:
-                entry = published_len, count, _first_pages(request.request_id, sequence, count)
-            held[sequence] = entry
-            pages.append(entry[2])
-        metadata = StepMetadata.of(pages, starts, extend_lens, page_size)
-        self._held = held
+            if entry is not None and entry[0] == published_len and entry[1] == count:
+                first = entry[2]
+                if first != end:
+                    pieces.append(indices[begin:end])
+                    begin = end = first
+                end += count
+            else:
+                pieces.append(indices[begin:end])
+                pieces.append(_first_pages(request.request_id, sequence, count))
+                begin = end = 0
+            held[sequence] = published_len, count, at
+            at += count
+        pieces.append(indices[begin:end])
+        metadata = StepMetadata._of_indices(np.concatenate(pieces), starts, extend_lens, page_size)
+        self._held, self._indices = held, metadata.kv_indices
         return metadata
 
 
@@ -208,7 +232,7 @@ def _first_pages(request_id: str, sequence: radixcache.Sequence, count: int) -> 
     table = sequence.page_table
     if len(table) < count:
         raise MetadataError(f"request {request_id!r} needs {count} pages, {len(table)} are reserved")
-    return table[:count].copy()
+    return table[:count]
 
 
 def _indptr(counts: IndexArray) -> IndexArray:

@@ -89,7 +89,8 @@ class TorchBackend(PlannedBackend):
         if self._scratch is None or len(self._scratch[0]) < num_pages:
             heads, room = self.heads, num_pages + num_pages // 4
             shape = (room, self.page_size, heads.num_kv_heads, heads.head_dim)
-            keys, values = (torch.empty(shape, dtype=self.dtype, device=self.device) for _ in range(2))
+            with torch.inference_mode(mode=False):  # so that it can be written outside of that mode, too
+                keys, values = (torch.empty(shape, dtype=self.dtype, device=self.device) for _ in range(2))
             self._scratch = keys, values
 
     def _alike(self, metadata: StepMetadata, decodes: npt.NDArray[np.bool_]) -> Iterator[IndexArray]:
@@ -195,6 +196,8 @@ class TorchBackend(PlannedBackend):
             stop = min(start + QUERY_BLOCK, len(query))
             seen = num_before + stop
             mask = self._mask[-(stop - start) :, self._mask.shape[1] - seen :]
+            if mask.device.type != "cpu":
+                mask = mask.contiguous()  # kernels there read masks in aligned vectors
             self._attend(query[start:stop], keys[:seen], values[:seen], mask, out[start:stop])
 
     def _attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, out: Tensor) -> None:

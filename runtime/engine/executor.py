@@ -48,7 +48,7 @@ class TorchExecutor:
         return StepOutput(tokens, self._clock.now_ps() - start_ps)
 
     def take_prompt_logprobs(self, request_id: str) -> npt.NDArray[np.float32] | None:
-        """Log-probabilities of a prompt's tokens, float32 of shape [prompt], NaN for the first; given once."""
+        """Log-probabilities of a prompt's tokens, float32 of shape [prompt], NaN for the first; once."""
         return self._logprobs.pop(request_id, None)
 
     def _copy(self, copies: Sequence[PageCopy]) -> None:

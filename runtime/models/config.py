@@ -75,7 +75,7 @@ class ModelConfig:
         return self.kv_heads * self.head_dim
 
     def stretched(self, max_context: int) -> "ModelConfig":
-        """The same model for sequences of up to that many tokens; what its rope scaling makes of them is up to it.
+        """The same model for sequences of up to that many tokens, as its rope scaling stretches it.
 
         Raises:
             InvalidConfig: It is not at least 1.

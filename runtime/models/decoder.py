@@ -69,10 +69,10 @@ class Decoder:
                 query, keys, values = self._project(layer, normed, cos, sin)
                 pool.write(number, slots, keys, values)
                 mixed = attention.run(number, query, pool).reshape(-1, self.config.q_width)
-                hidden = hidden + linear(mixed, layer.output, layer.output_bias)
+                hidden += linear(mixed, layer.output, layer.output_bias)
                 normed = self._norm(hidden, layer.feed_forward_norm)
-                gate, up = linear(normed, layer.gate_up).chunk(2, dim=-1)
-                hidden = hidden + linear(silu(gate) * up, layer.down)
+                gated = silu(linear(normed, layer.gate), inplace=True).mul_(linear(normed, layer.up))
+                hidden += linear(gated, layer.down)
             last = self._norm(hidden[logit_rows], self.weights.final_norm)
         # Outside of inference mode, so that a sampler may change the logits in place.
         return linear(last, self.weights.output_head).to(torch.float32)

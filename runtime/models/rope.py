@@ -233,10 +233,14 @@ class Rotation:
         self._factor = scaling.attention_factor
 
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines `[nnz, 1, head_dim // 2]`, float32, for int64 positions `[nnz]`; once a step."""
+        """What `rotate` takes for int64 positions `[nnz]`; once a step.
+
+        Returns:
+            Cosines and signed sines, float32 `[nnz, 1, head_dim]` each.
+        """
         angles = torch.outer(positions.to(torch.float32), self._frequencies).unsqueeze(1)
-        cos, sin = angles.cos(), angles.sin()
-        return (cos, sin) if self._factor == 1.0 else (cos * self._factor, sin * self._factor)
+        cos, sin = angles.cos() * self._factor, angles.sin() * self._factor
+        return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
 
 
 def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -244,6 +248,5 @@ def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     Computed in float32, returned in the dtype that came in.
     """
-    first, second = heads.chunk(2, dim=-1)
-    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    return turned.to(heads.dtype)
+    partners = heads.roll(heads.shape[-1] // 2, dims=-1)
+    return (heads * cos).addcmul_(partners, sin).to(heads.dtype)

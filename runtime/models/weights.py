@@ -18,7 +18,10 @@ OUTPUT_HEAD: Final = "lm_head.weight"
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One decoder block. Merged along the output dimension: query, key, value; gate, up.
+    """One decoder block.
+
+    Query, key and value are merged along the output dimension, gate and up are not: on two CPU cores that was
+    measured to be the faster of each (by 3 % and 12 %, 512 tokens of the size of SmolLM2).
 
     Attributes:
         attention_norm: `[hidden]`.
@@ -29,7 +32,8 @@ class LayerWeights:
         output: `[hidden, q_width]`.
         output_bias: `[hidden]`, or None.
         feed_forward_norm: `[hidden]`.
-        gate_up: `[2 * intermediate, hidden]`.
+        gate: `[intermediate, hidden]`.
+        up: `[intermediate, hidden]`.
         down: `[hidden, intermediate]`.
     """
 
@@ -41,7 +45,8 @@ class LayerWeights:
     output: Tensor
     output_bias: Tensor | None
     feed_forward_norm: Tensor
-    gate_up: Tensor
+    gate: Tensor
+    up: Tensor
     down: Tensor
 
 

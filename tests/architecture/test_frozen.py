@@ -48,6 +48,7 @@ PUBLIC_NAMES = {
         "Row",
         "Scheduler",
         "SchedulerConfig",
+        "SchedulerObserver",
         "Stalled",
         "StepPlan",
     ],

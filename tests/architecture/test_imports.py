@@ -17,7 +17,7 @@ MAY_IMPORT = {
 HEAVY = ("torch", "click", "rich", "plotly", "jinja2", "msgspec", "tokenizers", "flashinfer", "transformers")
 IMPURE = {"time", "datetime", "os", "random", "secrets", "uuid", "logging", "warnings", "pathlib", "io"}
 IMPURE |= {"asyncio", "multiprocessing", "socket", "subprocess", "argparse", "hashlib", "threading"}
-ALLOWED = {("scheduler/owner_thread.py", "threading")}
+ALLOWED = {("scheduler/guard.py", "threading")}
 """The scheduler detects misuse from a second thread."""
 
 lower_packages = pytest.mark.parametrize("package", ["radixcache", "scheduler"])
@@ -47,6 +47,11 @@ def test_the_two_lower_packages_depend_on_numpy_and_sortedcontainers_only(packag
 @lower_packages
 def test_importing_a_lower_package_imports_nothing_heavy(package: str) -> None:
     assert run(f"import sys, {package}; print([name for name in {HEAVY} if name in sys.modules])") == "[]\n"
+
+
+@pytest.mark.parametrize("module", ["runtime", "runtime.cli", "runtime.executor", "runtime.simulation"])
+def test_the_simulator_and_its_command_line_import_no_torch(module: str) -> None:
+    assert run(f"import sys, {module}; print('torch' in sys.modules)") == "False\n"
 
 
 def test_importing_radixcache_imports_no_other_package_of_ours() -> None:

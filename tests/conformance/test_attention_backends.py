@@ -189,6 +189,20 @@ def test_results_are_not_overwritten_by_the_next_layer(kind: Kind) -> None:
     assert torch.equal(first, kept)
 
 
+def test_a_step_planned_in_inference_mode_runs_out_of_it_and_keeps_no_graph(kind: Kind) -> None:
+    with torch.inference_mode():
+        world = kind.world(MIXED, 16, HeadLayout(4, 2, 64))
+        backend = kind.backend(world)
+        backend.plan(world.metadata)
+        backend.run(0, world.query, world.pool)
+    query = world.query.clone().requires_grad_()
+    slots = torch.from_numpy(world.metadata.slot_mapping).long().to(query.device)
+    new = query[:, :2] * 0
+    world.pool.write(0, slots, new, new)
+    out = backend.run(0, query, world.pool)
+    assert [tensor.requires_grad for tensor in (query, out, world.pool.keys[0])] == [True, False, False]
+
+
 # What is refused
 
 

@@ -117,6 +117,7 @@ def _layer(reader: _Reader, config: ModelConfig, number: int) -> LayerWeights:
         output=reader.merged(*named("self_attn.o_proj.weight")),
         output_bias=reader.optional(config.output_bias, named("self_attn.o_proj.bias")),
         feed_forward_norm=reader.merged(*named("post_attention_layernorm.weight")),
-        gate_up=reader.merged(*named("mlp.gate_proj.weight", "mlp.up_proj.weight")),
+        gate=reader.merged(*named("mlp.gate_proj.weight")),
+        up=reader.merged(*named("mlp.up_proj.weight")),
         down=reader.merged(*named("mlp.down_proj.weight")),
     )

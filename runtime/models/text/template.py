@@ -65,7 +65,7 @@ class ChatTemplate:
                 add_generation_prompt=add_generation_prompt,
                 **self._special_tokens,
             )
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             raise ChatTemplateError(f"the chat template refuses the conversation: {error}") from error
 
 

@@ -4,9 +4,16 @@ import torch
 from radixcache import PageCopy
 from radixcache.errors import InvalidArgument, InvalidArgumentType, InvalidConfig
 from runtime.attention import HeadLayout
-from runtime.kv_pool import KVPool
+from runtime.kv_pool import KVPool, _independent
 
 HEADS = HeadLayout(num_qo_heads=4, num_kv_heads=2, head_dim=3)
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return request.param
 
 
 def make_pool(**changes: object) -> KVPool:
@@ -38,10 +45,10 @@ def test_all_layers_are_zeros_of_one_shape_and_one_stride() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_tokens_land_in_their_slots_and_nowhere_else(dtype: torch.dtype) -> None:
-    pool = make_pool(dtype=dtype)
-    keys, values = torch.randn(2, 3, 2, 3).to(dtype)
-    pool.write(1, torch.tensor([19, 0, 6]), keys, values)
+def test_tokens_land_in_their_slots_and_nowhere_else(dtype: torch.dtype, device: str) -> None:
+    pool = make_pool(dtype=dtype, device=device)
+    keys, values = torch.randn(2, 3, 2, 3, device=device).to(dtype)
+    pool.write(1, torch.tensor([19, 0, 6], device=device), keys, values)
     for found, written in ((pool.keys[1], keys), (pool.values[1], values)):
         assert torch.equal(found[4, 3], written[0])
         assert torch.equal(found[0, 0], written[1])
@@ -75,8 +82,10 @@ def test_a_copy_moves_the_first_tokens_of_a_page_in_all_layers() -> None:
     ],
     ids=str,
 )
-def test_copies_have_the_outcome_of_one_after_the_other(copies: list[tuple[int, int, int]]) -> None:
-    together, apart = numbered(make_pool()), numbered(make_pool())
+def test_copies_have_the_outcome_of_one_after_the_other(
+    copies: list[tuple[int, int, int]], device: str
+) -> None:
+    together, apart = numbered(make_pool(device=device)), numbered(make_pool(device=device))
     orders = [PageCopy(*each) for each in copies]
     together.copy(orders)
     for source, target, num_tokens in orders:
@@ -84,6 +93,24 @@ def test_copies_have_the_outcome_of_one_after_the_other(copies: list[tuple[int, 
             tensor[target, :num_tokens] = tensor[source, :num_tokens].clone()
     for found, wanted in zip(together.keys + together.values, apart.keys + apart.values, strict=True):
         assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("copies", "sizes"),
+    [
+        ([(0, 1, 4), (0, 2, 4), (3, 4, 1)], [3]),
+        ([(1, 0, 4), (2, 1, 4)], [2]),
+        ([(0, 1, 4), (1, 2, 4)], [1, 1]),
+        ([(0, 1, 4), (2, 1, 2)], [1, 1]),
+        ([(0, 1, 4), (2, 3, 4), (1, 4, 4), (3, 0, 4)], [2, 2]),
+        ([], []),
+    ],
+    ids=str,
+)
+def test_copies_go_together_until_one_builds_on_another(
+    copies: list[tuple[int, int, int]], sizes: list[int]
+) -> None:
+    assert [len(together) for together in _independent([PageCopy(*each) for each in copies])] == sizes
 
 
 def test_no_copies_are_no_work() -> None:

@@ -1,6 +1,8 @@
 """Metadata of real plans against a plain count, and KV that comes out where the page tables say."""
 
+import gc
 import random
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -87,9 +89,9 @@ class TestArrays:
         [
             ([3, 4], [3, 0], "row 1 has 0 query tokens: leave it out"),
             ([3, 5], [3, -1], "row 1 has -1 query tokens"),
-            ([-1, 3], [5, 1], "row 0 has fewer tokens than query tokens"),
-            ([3, 3], [2, 2], r"rows have \[2, 1\] pages, \[5, 5\] tokens need \[2, 2\]"),
-            ([3, 3], [1, 1], r"rows have \[2, 1\] pages, \[4, 4\] tokens need \[1, 1\]"),
+            ([-1, 3], [7, 1], "row 0 has fewer tokens than query tokens"),
+            ([3, 3], [2, 2], r"rows have \[2, 1\] pages, their tokens need \[2, 2\]"),
+            ([3, 3], [1, 1], r"rows have \[2, 1\] pages, their tokens need \[1, 1\]"),
         ],
     )
     def test_rows_that_make_no_sense_are_refused(
@@ -225,12 +227,6 @@ class TestRows:
     def engine(self) -> Engine:
         return Engine(page_size=4, num_pages=20)
 
-    def run(self, engine: Engine, request_id: str, prompt: list[int]) -> None:
-        engine.scheduler.submit(Request(request_id, Tokens(prompt), 1), engine.now)
-        plan = engine.plan()
-        engine.execute(plan)
-        engine.scheduler.commit(plan, {request_id: [0]}, engine.now)
-
     def test_a_row_whose_tokens_were_all_copied_is_left_out(self) -> None:
         engine = Engine(page_size=4, num_pages=20, prefill_chunk_tokens=2)
         engine.scheduler.submit(Request("first", Tokens([1, 2, 3, 4]), 1), 0.0)
@@ -272,11 +268,32 @@ class TestRows:
 
     def test_pages_reserved_for_later_are_not_read(self) -> None:
         engine = self.engine()
-        engine.scheduler.submit(Request("a", Tokens([1, 2, 3]), 20), 0.0)
+        for name in ("a", "b"):
+            engine.scheduler.submit(Request(name, Tokens([1, 2, 3]), 20), 0.0)
         rows = rows_to_compute(engine.plan())
-        assert rows[0].request.sequence is not None
-        rows[0].request.sequence.reserve(12)
-        assert engine.builder.build(rows).kv_indptr.tolist() == [0, 1]
+        for row in rows:
+            assert row.request.sequence is not None
+            row.request.sequence.reserve(12)
+        for _ in range(2):
+            metadata = engine.builder.build(rows)
+            assert arrays_of(metadata) == counted(rows, 4)
+            assert metadata.kv_indptr.tolist() == [0, 1, 2]
+
+    def test_rows_may_come_in_any_order_and_go_and_come_again(self) -> None:
+        draw = random.Random(0)
+        engine = Engine(page_size=4, num_pages=80)
+        for number in range(8):
+            tokens = [number + 2] * draw.randrange(4, 20)
+            engine.scheduler.submit(Request(str(number), Tokens(tokens), 30), 0.0)
+        for _ in range(60):
+            plan = engine.plan()
+            if not plan:
+                break
+            for _ in range(3):
+                rows = draw.sample(rows_to_compute(plan), draw.randrange(1, len(plan.rows) + 1))
+                assert arrays_of(engine.builder.build(rows)) == counted(rows, 4)
+            engine.commit(plan, draw)
+        assert engine.scheduler.is_idle
 
     def test_arrays_of_a_step_are_not_written_again(self) -> None:
         engine = self.engine()
@@ -288,3 +305,19 @@ class TestRows:
         second = engine.builder.build(rows_to_compute(engine.plan()))
         assert arrays_of(first) == kept
         assert not np.shares_memory(first.kv_indices, second.kv_indices)
+
+    def test_what_ended_is_not_kept_alive_and_what_lives_is_kept_as_a_copy(self) -> None:
+        engine = self.engine()
+        for name, num_tokens in (("ends", 1), ("lives", 9)):
+            engine.scheduler.submit(Request(name, Tokens([1, 2, 3]), num_tokens), 0.0)
+        plan = engine.plan()
+        rows = rows_to_compute(plan)
+        engine.builder.build(rows)
+        tables = [row.request.sequence.page_table for row in rows if row.request.sequence is not None]
+        assert not any(np.shares_memory(table, engine.builder._indices) for table in tables)
+        ended, lives = (weakref.ref(row.request.sequence) for row in rows if row.request.sequence is not None)
+        engine.commit(plan, random.Random(0))
+        engine.builder.build(rows_to_compute(engine.plan()))
+        gc.collect()
+        assert ended() is None
+        assert lives() is not None

@@ -5,7 +5,7 @@ import pytest
 
 from radixcache import RadixCacheError, check
 from scheduler import PlanError, RequestState, Scheduler, SchedulerConfig
-from scheduler.errors import InvalidRequest, WrongThread
+from scheduler.errors import InvalidRequest, ReentrantCall, WrongThread
 from tests.unit.scheduler.loop import Loop, ids, shape
 
 
@@ -233,3 +233,51 @@ def test_the_thread_that_uses_a_scheduler_first_owns_it_not_the_one_that_made_it
     thread.join()
     with pytest.raises(WrongThread):
         scheduler.schedule(0)
+
+
+@pytest.mark.parametrize("verb", ["abort", "schedule", "commit", "discard", "finish"])
+@pytest.mark.parametrize("moment", ["submitted", "ended"])
+def test_an_observer_that_calls_the_scheduler_is_refused_and_changes_nothing(verb, moment):
+    loop, caught = Loop(), []
+
+    class Meddler:
+        def submitted(self, request, now):
+            self.meddle("submitted")
+
+        def ended(self, request, now):
+            self.meddle("ended")
+
+        def meddle(self, at):
+            if at == moment and loop.plans:
+                with pytest.raises(ReentrantCall, match="may read while it is told"):
+                    VERBS[verb](loop)
+                caught.append(at)
+
+    loop.scheduler.subscribe(Meddler())
+    loop.submit("a", [1, 2], 2)
+    loop.step()
+    loop.submit("b", [3], 1)
+    loop.run()
+    assert caught
+    loop.assert_nothing_is_held()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ({"r0": [1], "r1": [1], "r2": 7}, "'r2' in plan 0 generates a sequence of token ids, got 7"),
+        ({"r0": [1], "r1": [1], "r2": None}, "'r2' in plan 0 generates a sequence of token ids, got None"),
+        ([[1], [1], [1]], "outputs are a mapping of request ids to token ids, got list"),
+        ({"r0": [1], "r1": [1], "r2": [1], 3: [1]}, "no row for request 3"),
+        ({"r0": [1], "r1": [1], "r2": [1], 3: [1], "x": [1]}, "no row for request 3"),
+    ],
+)
+def test_outputs_of_another_form_are_refused_and_change_nothing(outputs, message):
+    loop = prefilling()
+    plan = loop.schedule()
+    before = state_of(loop)
+    with pytest.raises(PlanError, match=message):
+        loop.scheduler.commit(plan, outputs, 9)
+    assert state_of(loop) == before
+    loop.commit(plan)
+    loop.run()

@@ -288,9 +288,7 @@ def test_a_thousand_aborts_preemptions_and_failures_leave_everything_in_order(se
                 engine.scheduler.preempt(rng.choice(sorted(running)))
                 events += 1
         else:
-            completions |= {
-                chunk.request_id: chunk.completion for chunk in engine.step() if chunk.completion
-            }
+            completions |= {chunk.request_id: chunk.completion for chunk in engine.step() if chunk.completion}
             events += failing["share"] > 0
         check(engine.cache)
     failing["share"] = 0.0

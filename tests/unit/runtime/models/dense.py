@@ -43,8 +43,10 @@ class DenseAttention:
         for row in self._rows:
             num_tokens, extend = len(row.tokens), len(row.tokens) - row.computed
             slots = row.slots[:num_tokens]
-            part = query[start : start + extend].transpose(0, 1)
-            keys, values = (each[layer, slots].transpose(0, 1) for each in (pool.keys, pool.values))
+            # With a batch dimension of one: torch has no fast path without.
+            part = query[start : start + extend].transpose(0, 1).unsqueeze(0)
+            keys = pool.keys[layer, slots].transpose(0, 1).unsqueeze(0)
+            values = pool.values[layer, slots].transpose(0, 1).unsqueeze(0)
             if extend in (1, num_tokens):
                 mask = None
             else:
@@ -53,7 +55,7 @@ class DenseAttention:
             out = scaled_dot_product_attention(
                 part, keys, values, attn_mask=mask, is_causal=mask is None and extend > 1, enable_gqa=True
             )
-            parts.append(out.transpose(0, 1))
+            parts.append(out.squeeze(0).transpose(0, 1))
             start += extend
         return torch.cat(parts)
 
@@ -75,7 +77,7 @@ class DenseEngine:
         slots = [row.slots[row.computed : len(row.tokens)] for row in self.rows]
         positions = [torch.arange(row.computed, len(row.tokens), device=device) for row in self.rows]
         logits = self._decoder.forward(
-            token_ids=torch.tensor(sum(tokens, []), device=device),
+            token_ids=torch.tensor([each for row in tokens for each in row], device=device),
             positions=torch.cat(positions),
             slots=torch.cat(slots),
             pool=self.cache,

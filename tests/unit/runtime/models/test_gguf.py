@@ -109,7 +109,7 @@ def test_what_is_not_computed_is_refused_by_name_and_value(metadata, named, tmp_
         ({"llama.block_count": None}, "llama.block_count is missing"),
         (
             {"llama.attention.head_count": "six"},
-            "llama.attention.head_count must be a whole number, not 'six'",
+            "attention.head_count must be a whole number, not 'six'",
         ),
         ({"llama.attention.head_count": 0}, "attention.head_count must be at least 1, not 0"),
     ],
@@ -144,6 +144,15 @@ def test_what_is_no_gguf_file_is_refused(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match="no GGUF file"):
         load_model(path)
+
+
+def test_a_file_that_was_cut_off_is_refused(tmp_path):
+    path = write_gguf(tmp_path / "model.gguf", transformer("llama"))
+    whole = path.read_bytes()
+    for share in (0.01, 0.5, 0.99):
+        path.write_bytes(whole[: int(len(whole) * share)])
+        with pytest.raises(ModelFileError):
+            load_model(path)
 
 
 def test_without_the_package_the_error_says_what_to_install(tmp_path, monkeypatch):

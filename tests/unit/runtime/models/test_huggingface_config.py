@@ -33,7 +33,8 @@ def read(**changes):
 def test_absent_fields_have_the_defaults_of_transformers():
     assert read() == ModelConfig(
         layers=2, hidden=64, intermediate=128, heads=4, kv_heads=4, head_dim=16, vocab=100, max_context=2048,
-        tied_embeddings=False, qkv_bias=False, output_bias=False, qk_norm=False, norm_eps=1e-6, rope_base=10_000.0,
+        tied_embeddings=False, qkv_bias=False, output_bias=False, qk_norm=False, norm_eps=1e-6,
+        rope_base=10_000.0,
     )  # fmt: skip
 
 

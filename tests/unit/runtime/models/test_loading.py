@@ -12,6 +12,7 @@ from radixcache.errors import InvalidConfig
 from runtime.cost.models import find_model
 from runtime.errors import UnknownName
 from runtime.models import MissingPackage, ModelFileError, WeightsMismatch, load_model, locate, random_model
+from runtime.models.loading.huggingface_config import config_from_huggingface
 from runtime.models.loading.named import PackagedModel
 from runtime.models.weights import tensor_shapes
 from tests.unit.runtime.models.checkpoints import edit_config, saved, transformer
@@ -36,6 +37,10 @@ def same(first, second):
     )
 
 
+def num_parameters(config):
+    return sum(torch.Size(shape).numel() for shape in tensor_shapes(config).values())
+
+
 def test_shards_hold_the_same_decoder(tmp_path):
     model = transformer("qwen3", head_dim=16)
     one = load_model(saved(model, tmp_path / "one"))
@@ -46,13 +51,11 @@ def test_shards_hold_the_same_decoder(tmp_path):
 
 def test_dtype_and_memory_are_what_was_asked_for(folder):
     full, half = load_model(str(folder)), load_model(folder, dtype=torch.bfloat16)
-    assert full.weights.nbytes == 4 * sum(
-        torch.Size(shape).numel() for shape in tensor_shapes(full.config).values()
-    )
+    assert full.weights.nbytes == 4 * num_parameters(full.config)
     assert half.weights.nbytes == full.weights.nbytes // 2
     assert {tensor.dtype for tensor in half.weights.tensors()} == {torch.bfloat16}
     assert half.weights.output_head is half.weights.embedding
-    with pytest.raises(InvalidConfig, match="torch.int8"):
+    with pytest.raises(InvalidConfig, match=r"torch\.int8"):
         load_model(folder, dtype=torch.int8)
 
 
@@ -93,7 +96,7 @@ def test_a_tied_head_that_is_stored_all_the_same_is_ignored(folder):
 
 def test_an_untied_head_must_be_there(folder):
     edit_config(folder, tie_word_embeddings=False)
-    with pytest.raises(WeightsMismatch, match="lm_head.weight"):
+    with pytest.raises(WeightsMismatch, match=r"lm_head\.weight"):
         load_model(folder)
 
 
@@ -110,16 +113,16 @@ def test_missing_and_damaged_files_are_named(folder):
     with pytest.raises(ModelFileError, match="is no safetensors file"):
         load_model(folder)
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelFileError, match="holds neither model.safetensors nor"):
+    with pytest.raises(ModelFileError, match="holds neither model"):
         load_model(folder)
     (folder / "config.json").write_text("{")
-    with pytest.raises(ModelFileError, match="config.json: is no JSON"):
+    with pytest.raises(ModelFileError, match="is no JSON"):
         load_model(folder)
     (folder / "config.json").write_text("[]")
     with pytest.raises(ModelFileError, match="must hold a JSON object, not a list"):
         load_model(folder)
     (folder / "config.json").unlink()
-    with pytest.raises(ModelFileError, match="config.json: there is no such file"):
+    with pytest.raises(ModelFileError, match="there is no such file"):
         load_model(folder)
 
 
@@ -173,8 +176,6 @@ def test_a_model_whose_package_is_absent_says_what_to_install():
 def test_parameters_are_as_many_as_the_cost_model_counts():
     shape = find_model("SmolLM2-135M")
     sizes = {"num_hidden_layers": shape.layers, "vocab_size": shape.vocab, "tie_word_embeddings": True}
-    from runtime.models.loading.huggingface_config import config_from_huggingface
-
     config = config_from_huggingface(
         sizes
         | {
@@ -187,4 +188,4 @@ def test_parameters_are_as_many_as_the_cost_model_counts():
         }
     )
     assert config.shape(shape.name, shape.source) == shape
-    assert sum(torch.Size(each).numel() for each in tensor_shapes(config).values()) == shape.num_parameters
+    assert num_parameters(config) == shape.num_parameters
