@@ -19,7 +19,7 @@ _MAX_CONTEXT: Final = 2048
 
 SMALL_GENERATORS: Final[Mapping[str, Generator]] = {
     "chat": Chat(
-        num_sessions=4,
+        num_sessions=5,
         arrivals=Poisson(rate_per_s=0.2),
         num_system_prompts=2,
         system_len=Lengths(median=300, sigma=0.3, low=64, high=768),
