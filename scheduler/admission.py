@@ -108,7 +108,7 @@ class Admission:
     def _fits(self, request: Request, running: Running) -> bool:
         cache = self._cache
         return fits(
-            running.footprints() + Footprints.of([request]),
+            running.footprints(request),
             available=cache.pages.available,
             num_pages=cache.config.num_pages,
             page_size=cache.config.page_size,

@@ -74,9 +74,10 @@ class Running:
         """What those that are parked compute in so many steps."""
         return Decodes(len(self.calendar), self.calendar.context, num_steps)
 
-    def footprints(self) -> Footprints:
-        """What all of them hold. O(awake), and vector arithmetic over the rest."""
-        return self.calendar.footprints() + Footprints.of(self._awake.values())
+    def footprints(self, candidate: Request) -> Footprints:
+        """What all of them hold, and one that may run. O(awake), and vector arithmetic over the rest."""
+        one_by_one = Footprints.of([*self._awake.values(), candidate])
+        return self.calendar.footprints() + one_by_one if len(self.calendar) else one_by_one
 
 
 def take_in(request: Request, tokens: Tokens, num_computed: int) -> None:

@@ -1,7 +1,5 @@
 """The loop's two halves: plan a step, take in what it brought."""
 
-from collections.abc import Collection
-
 from radixcache import OutOfPages, PrefixCache, Tokens
 from radixcache.errors import InvalidArgument
 from scheduler.admission import Admission
@@ -234,19 +232,14 @@ class Scheduler:
 
     def _extend_running(self, draft: Draft, now: float) -> None:
         """Pages and rows for all that run, decodes before prefills, oldest first."""
-        running = self._running
+        running, due = self._running, {}
         running.park()
-        for request in running.calendar.ending(1):
-            running.wake(request)
+        if len(running.calendar):
+            due = self._count_on_decodes(draft)
         behind = {number: num_behind(request) for number, request in running.awake.items()}
-        if len(running.calendar) and not self._is_room_for(behind.values()):
-            running.wake_all()
-            behind = {request.number: num_behind(request) for request in running}
-        draft.budget -= len(running.calendar)
-        draft.decodes = running.decodes(1)
-        due = {request.number: request for request in running.calendar.due(1)}
-        self._make_free(len(due))
-        for number in sorted(behind.keys() | due.keys(), key=lambda each: (behind.get(each, 1) > 1, each)):
+        decodes = sorted([*due, *(number for number, tokens in behind.items() if tokens <= 1)])
+        prefills = sorted(number for number, tokens in behind.items() if tokens > 1)
+        for number in decodes + prefills:
             if number in due:
                 running.calendar.reserve(due[number], 1)
             elif number in running.awake:
@@ -255,15 +248,24 @@ class Scheduler:
                 if extend_len and self._reserve(request, extend_len, draft, now):
                     draft.add(request, extend_len)
 
-    def _is_room_for(self, behind: Collection[int]) -> bool:
-        """Whether nobody is thrown back in this step, however many tokens those so far behind get.
+    def _count_on_decodes(self, draft: Draft) -> dict[int, Request]:
+        """Plan a token for all that are parked; returns those of them that need a page for it, by number.
 
-        Where not, everybody has to be looked at. There is always budget for one token of each that runs, as
-        nobody is admitted without.
+        Who ends with that token is woken before, and everybody is where somebody may have to be thrown back.
+        There is always budget for one token of each that runs, as nobody is admitted without.
         """
-        page_size = self._cache.config.page_size
-        pages = sum(min(each, self.config.chunk_tokens) // page_size + 2 for each in behind)
-        return self._running.calendar.pages_needed(1) + pages <= self._cache.pages.available
+        running, page_size = self._running, self._cache.config.page_size
+        for request in running.calendar.ending(1):
+            running.wake(request)
+        behind = (min(num_behind(request), self.config.chunk_tokens) for request in running.awake.values())
+        most_pages = running.calendar.pages_needed(1) + sum(each // page_size + 2 for each in behind)
+        if most_pages > self._cache.pages.available:
+            running.wake_all()
+        draft.budget -= len(running.calendar)
+        draft.decodes = running.decodes(1)
+        due = {request.number: request for request in running.calendar.due(1)}
+        self._make_free(len(due))
+        return due
 
     def _reserve(self, request: Request, extend_len: int, draft: Draft, now: float) -> bool:
         """Get pages for a running request, throwing others back if it has to be, in the end itself."""

@@ -8,6 +8,7 @@ from bench.benchmarks import (
     curve_speed,
     deep_path,
     evict_insert,
+    eviction_gap,
     idle_schedule,
     import_time,
     lock,
@@ -40,4 +41,5 @@ BENCHMARKS: dict[str, Callable[[Options], Report]] = {
     "bounded_waiting": bounded_waiting.run,
     "curve_speed": curve_speed.run,
     "step_metadata": step_metadata.run,
+    "eviction_gap": eviction_gap.run,
 }

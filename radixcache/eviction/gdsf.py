@@ -4,6 +4,8 @@ import math
 from typing import Final
 
 from radixcache.eviction.base import EvictionPolicy, Rank, Use
+from radixcache.eviction.order import FallbackOrder
+from radixcache.eviction.recency_guard import RecencyGuard, ghost_key
 from radixcache.node import Node
 from radixcache.tokens import TOKEN_BYTES
 
@@ -22,6 +24,9 @@ class GDSF(EvictionPolicy):
     between paths of about the same depth. Uses weigh 1 + log2(n): with their plain number a prefix used
     a thousand times would stay for a thousand turnovers after its last use.
 
+    Depth says nothing of who returns, and counts age slowly: where room is not scarce this finds less than
+    recency. So recency decides for a while where it would have found more (`RecencyGuard`).
+
     `state` is (uses so far, clock at the last one).
 
     Source:
@@ -29,16 +34,26 @@ class GDSF(EvictionPolicy):
         over prefixes: Jin et al., "RAGCache" (2024).
 
     Complexity:
-        As LRU.
+        As LRU; a touch O(edges on the path).
     """
 
     def __init__(self, num_pages: int) -> None:
         super().__init__(num_pages)
         self._inflation = 0.0
+        self._guard = RecencyGuard(num_pages)
+
+    @property
+    def follows_recency(self) -> bool:
+        """Whether the last use alone decides at present."""
+        return self._guard.follows_recency
+
+    def make_order(self) -> FallbackOrder:
+        """An order by value and by last use."""
+        return FallbackOrder(self)
 
     def insert(self, node: Node, use: Use, *, continued: bool) -> None:
         """One use; a chunk that continues its parent takes the parent's last use along."""
-        super().insert(node, use, continued=continued)
+        self._guard.inserted(node)
         node.state = (1, self._inflation)
         parent = node.parent
         if continued and parent is not None and parent.state is not None:
@@ -46,29 +61,35 @@ class GDSF(EvictionPolicy):
 
     def touch(self, node: Node, use: Use) -> None:
         """One use more."""
-        super().touch(node, use)
+        self._guard.touched(node)
         node.state = (_uses(node) + 1, self._inflation)
 
     def split(self, upper: Node, lower: Node) -> None:
         """The upper half will inherit the lower one's uses."""
         upper.state = (0, 0.0)
+        self._guard.split(upper, lower)
 
     def can_merge(self, upper: Node, lower: Node) -> bool:
         """Only where no use ended at `upper`: otherwise it outlives its child."""
         return not _uses(upper)
 
+    def merge(self, upper: Node, lower: Node) -> None:
+        """`lower` took over the pages of `upper`."""
+        self._guard.merge(upper, lower)
+
     def inherit(self, parent: Node, child: Node) -> None:
         """Every use of the child was one of the parent."""
-        super().inherit(parent, child)
         uses, clock = parent.state
         parent.state = (uses + child.state[0], max(clock, child.state[1]))
 
     def remove(self, node: Node) -> None:
         """The clock moves to the victim's value."""
+        self._guard.removed(node, ghost_key(node))
         self._inflation = max(self._inflation, self._value(node))
 
     def trim(self, node: Node, num_pages: int) -> None:
         """So it does when only the tail goes."""
+        self._guard.trimmed(node, num_pages)
         self._inflation = max(self._inflation, self._value(node))
 
     def rank(self, node: Node) -> Rank:

@@ -18,7 +18,8 @@ class Hazard(VisitPolicy):
     All pages of a path hit together, so a page is worth the rate at which its last visit can be expected to
     be continued: the index of `attainable_rates`. Its hazard is learned online, by
 
-    - kind of visit and the gap before it (the shape over age): who came back soon comes back soon;
+    - kind of visit and the gap before it (the shape over age): who came back soon comes back soon, and groups
+      of one kind share what they show of ages relative to that gap;
     - turns so far, and pages by which the last one grew (relative risk): long conversations go on,
       large new material tends to be asked about once.
 
@@ -55,7 +56,7 @@ class Hazard(VisitPolicy):
             visit.tail = min(self._tail.num_pages, visit.depth // 2)
         return row
 
-    def value(self, key: Any, age: float) -> tuple[float, float]:
+    def worth(self, key: Any, age: float) -> tuple[float, float]:
         """Attainable rate of hits of a page."""
         in_tail, (group, level) = key
         age_bin = self.bins.of(age)

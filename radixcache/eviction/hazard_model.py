@@ -1,7 +1,9 @@
 """From counted returns to the worth of a page: risks of classes, shapes over age, attainable rates.
 
 The hazard of a visit is the shape of its group over age, times the relative risk of its cell. Cells are finer
-than groups; a cell of which little was seen takes the product of its turn's and its size's effects instead.
+than groups; a cell of which little was seen takes the product of its turn's and its size's effects instead. A
+group of which little was seen takes the shape of all, bent to its pace: who came back after some time tends
+to do so after about as long again.
 """
 
 import math
@@ -11,10 +13,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from radixcache.eviction.survival import NUM_BINS, AgeBins, Counts, SurvivalTable
+from radixcache.eviction.survival import BINS_PER_DOUBLING, NUM_BINS, AgeBins, Counts, SurvivalTable
 
 PSEUDO_COUNT: Final = 8.0
 """Events that a prior guess weighs: the more general estimate counts as if that many had been seen."""
+
+CELL_COUNT: Final = 20.0
+"""The same for a cell, whose prior is the product of effects."""
+
+PACE_COUNT: Final = 2.0
+"""The same for an age relative to the gap before."""
 
 LEVELS_PER_DOUBLING: Final = 4
 MAX_LEVEL: Final = 16
@@ -37,12 +45,12 @@ class Cell(NamedTuple):
 
 @dataclass(slots=True)
 class _Factor:
-    """Numbers for the values of one factor, in order of appearance."""
+    """Numbers for the values of one factor, in order of appearance. A value is a kind with something else."""
 
-    numbers: dict[object, int] = field(default_factory=dict)
+    numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     of_row: list[int] = field(default_factory=list)
 
-    def add(self, value: object) -> None:
+    def add(self, value: tuple[int, int]) -> None:
         self.of_row.append(self.numbers.setdefault(value, len(self.numbers)))
 
 
@@ -72,7 +80,7 @@ class HazardModel:
         row = self._table.row(cell)
         if row == len(self._groups.of_row):
             self._groups.add(cell.group)
-            self._turns.add(cell.turns)
+            self._turns.add((cell.group[0], cell.turns))
             self._sizes.add((cell.group[0], cell.size))
         return row
 
@@ -94,7 +102,7 @@ class HazardModel:
         groups, turns, sizes = (
             np.array(factor.of_row, dtype=np.intp) for factor in (self._groups, self._turns, self._sizes)
         )
-        self._shape = _shapes(at_risk, returns, groups, len(self._groups.numbers))
+        self._shape = _shapes(at_risk, returns, groups, list(self._groups.numbers))
         seen = returns.sum(axis=0)
         expected = (at_risk * self._shape[:, groups]).sum(axis=0)
         turn_risk, size_risk = np.ones(len(self._turns.numbers)), np.ones(len(self._sizes.numbers))
@@ -103,7 +111,7 @@ class HazardModel:
             size_risk = _effect(sizes, seen, expected * turn_risk[turns])
         prior = turn_risk[turns] * size_risk[sizes]
         self._turn_risk, self._size_risk = turn_risk, size_risk
-        self._risk = (seen + PSEUDO_COUNT * prior) / (expected + PSEUDO_COUNT)
+        self._risk = (seen + CELL_COUNT * prior) / (expected + CELL_COUNT)
         self._num_groups = len(self._groups.numbers)
         self._rates = {}
 
@@ -154,13 +162,44 @@ def _slope(time: list[float], returned: list[float], start: int, end: int) -> fl
     return (returned[end] - returned[start]) / (time[end] - time[start])
 
 
-def _shapes(at_risk: Counts, returns: Counts, groups: Codes, num_groups: int) -> Counts:
+def _shapes(at_risk: Counts, returns: Counts, groups: Codes, keys: list[Group]) -> Counts:
     """Hazard of each group at each age, drawn towards that of all, which is the last column."""
-    everybody = np.minimum(MAX_HAZARD, returns.sum(axis=1) / (at_risk.sum(axis=1) + 1))[:, None]
-    exposed, events = (_by_group(counts, groups, num_groups) for counts in (at_risk, returns))
+    everybody = _of_all(at_risk.sum(axis=1), returns.sum(axis=1))[:, None]
+    exposed, events = (_by_group(counts, groups, len(keys)) for counts in (at_risk, returns))
+    offsets = _offsets(keys)
+    shape = everybody
     risk = _ratio(events.sum(axis=0), (exposed * everybody).sum(axis=0))
-    prior = np.minimum(MAX_HAZARD, risk * everybody)
+    for _ in range(SWEEPS):
+        shape = np.minimum(MAX_HAZARD, everybody * _paces(offsets, events, exposed * risk * everybody))
+        risk = _ratio(events.sum(axis=0), (exposed * shape).sum(axis=0))
+    prior = np.minimum(MAX_HAZARD, risk * shape)
     return np.hstack([(events + PSEUDO_COUNT * prior) / (exposed + PSEUDO_COUNT), everybody])
+
+
+def _offsets(keys: list[Group]) -> Codes:
+    """A number for each kind and distance of an age from the gap before, `[NUM_BINS, groups]`; 0: no gap."""
+    kind, gap = (np.array(column, dtype=np.intp) for column in zip(*keys, strict=True))
+    age_bin = np.arange(NUM_BINS)[:, None]
+    codes: Codes = np.where(gap > 0, (2 * kind + 1) * NUM_BINS + age_bin - BINS_PER_DOUBLING * gap, 0)
+    return codes
+
+
+def _paces(offsets: Codes, events: Counts, expected: Counts) -> Counts:
+    """Relative risk at an age for its distance from the gap before, of all groups of a kind together."""
+    seen, due = (np.bincount(offsets.ravel(), weights=counts.ravel()) for counts in (events, expected))
+    ratio = (seen + PACE_COUNT) / (due + PACE_COUNT)
+    ratio[0] = 1.0
+    paces: Counts = ratio[offsets]
+    return paces
+
+
+def _of_all(at_risk: Counts, returns: Counts) -> Counts:
+    """Hazard at each age, drawn towards that at the age before: the oldest are seen last."""
+    hazards: Counts = np.zeros(len(at_risk))
+    before = 0.0
+    for age_bin, (exposed, seen) in enumerate(zip(at_risk.tolist(), returns.tolist(), strict=True)):
+        before = hazards[age_bin] = min(MAX_HAZARD, (seen + PSEUDO_COUNT * before) / (exposed + PSEUDO_COUNT))
+    return hazards
 
 
 def _by_group(counts: Counts, groups: Codes, num_groups: int) -> Counts:

@@ -20,6 +20,15 @@ class Ranking(Protocol):
         ...
 
 
+class FallbackRanking(Ranking, Protocol):
+    """A policy whose ranks are pairs, (value, time of the last use)."""
+
+    @property
+    def follows_recency(self) -> bool:
+        """Whether the time alone decides at present."""
+        ...
+
+
 class Order(Protocol):
     """What the tree asks of an order. Nodes that are in have rank and number in `entry`, others `None`."""
 
@@ -97,3 +106,48 @@ class EvictionOrder:
     def nodes(self) -> list[Node]:
         """All evictable leaves, the one that goes next first. O(n)."""
         return [entry[2] for entry in self._entries]
+
+
+class FallbackOrder(EvictionOrder):
+    """Evictable leaves by rank and, beside it, by last use; the policy says which of the two decides.
+
+    Twice the work of `EvictionOrder`, so that the answer can change between two evictions.
+    """
+
+    def __init__(self, policy: FallbackRanking) -> None:
+        super().__init__(policy)
+        self._policy = policy
+        self._by_use: SortedList[tuple[Any, int, Node]] = SortedList()
+
+    def add(self, node: Node) -> None:
+        """Take in a leaf that became evictable."""
+        super().add(node)
+        assert node.entry is not None
+        self._by_use.add(_by_use(node.entry))
+
+    def discard(self, node: Node) -> None:
+        """Take out a node that is no longer evictable, if it is in."""
+        if node.entry is not None:
+            self._by_use.remove(_by_use(node.entry))
+            super().discard(node)
+
+    def pop_first(self) -> None:
+        """Take out the leaf that `first` says."""
+        node = self.first()
+        if node is not None:
+            self.discard(node)
+
+    def first(self) -> Node | None:
+        """The leaf that goes next."""
+        if not self._policy.follows_recency:
+            return super().first()
+        return self._by_use[0][2] if self._by_use else None
+
+    def nodes(self) -> list[Node]:
+        """All evictable leaves, the one that goes next first. O(n)."""
+        return [entry[2] for entry in self._by_use] if self._policy.follows_recency else super().nodes()
+
+
+def _by_use(entry: tuple[Any, int, Node]) -> tuple[Any, int, Node]:
+    (_, stamp), number, node = entry
+    return stamp, number, node

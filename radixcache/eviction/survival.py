@@ -69,7 +69,8 @@ class SurvivalTable:
     of them. What is as old as the last bin is given up.
 
     Attributes:
-        at_risk: Those that reached a bin, `[NUM_BINS, rows]`.
+        at_risk: Those that reached a bin, `[NUM_BINS, rows]`; half of each that is in it
+            still, as it has seen only part of the bin (the actuarial estimate).
         returns: Those used again in it, `[NUM_BINS, rows]`.
 
     Complexity:
@@ -107,20 +108,22 @@ class SurvivalTable:
         if self._num_followed < MAX_FOLLOWED and thing.age_bin < NUM_BINS - 1:
             thing.is_open = True
             self._num_followed += 1
-            self.at_risk[thing.age_bin, row] += 1
+            self.at_risk[thing.age_bin, row] += 0.5
             self._queues[thing.age_bin].append(thing)
 
     def withdraw(self, thing: Followed) -> None:
         """Uncount `thing`: it was followed by mistake, or something else takes its place."""
         if thing.is_open:
             thing.is_open = False
-            self.at_risk[thing.first_bin : thing.age_bin + 1, thing.row] -= 1
+            self.at_risk[thing.first_bin : thing.age_bin, thing.row] -= 1
+            self.at_risk[thing.age_bin, thing.row] -= 0.5
 
     def returned(self, thing: Followed, now: float) -> None:
         """`thing` was used again."""
         if thing.is_open:
             thing.is_open = False
             reached = self.bins.of(now - thing.born)
+            self.at_risk[thing.age_bin, thing.row] += 0.5
             self.at_risk[thing.age_bin + 1 : reached + 1, thing.row] += 1
             self.returns[reached, thing.row] += 1
 
@@ -135,9 +138,11 @@ class SurvivalTable:
                 moves += 1
 
     def _move(self, thing: Followed, age_bin: int) -> None:
+        if thing.is_open:
+            self.at_risk[thing.age_bin, thing.row] += 0.5
         if thing.is_open and age_bin < NUM_BINS - 1:
             thing.age_bin = age_bin
-            self.at_risk[age_bin, thing.row] += 1
+            self.at_risk[age_bin, thing.row] += 0.5
             self._queues[age_bin].append(thing)
         else:
             thing.is_open = False

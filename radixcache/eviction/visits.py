@@ -7,10 +7,12 @@ already, and leaves to them what to make of it.
 
 from collections import OrderedDict
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from math import inf
+from typing import Any, Final, NamedTuple
 
 from radixcache.eviction.base import EvictionPolicy, Rank, Use
 from radixcache.eviction.class_order import ClassOrder
+from radixcache.eviction.recency_guard import GhostKey, RecencyGuard, ghost_key
 from radixcache.eviction.survival import AgeBins, Followed, SurvivalTable
 from radixcache.node import Node
 
@@ -25,10 +27,6 @@ class Cut(NamedTuple):
     first_page: bytes
     num_pages: int
     """From there to where the visit ended."""
-
-
-GhostKey: TypeAlias = tuple[bytes, int, bytes]
-"""Namespace, depth and first page of what was evicted."""
 
 
 class Kind(IntEnum):
@@ -92,10 +90,11 @@ class VisitPolicy(EvictionPolicy):
     `state` is the last visit of the path, `None` on the upper half of a fresh split, which knows what is
     known below it.
 
-    A subclass says what a visit's class is (`describe`) and what a page is worth (`value`).
+    A subclass says what a visit's class is (`describe`) and what a page is worth (`worth`). Where that finds
+    less than recency would, recency decides for a while (`RecencyGuard`).
 
     Complexity:
-        O(1) for each call, besides the table's and the order's.
+        O(1) for each call, besides the table's, the guard's and the order's.
     """
 
     def __init__(self, num_pages: int) -> None:
@@ -106,6 +105,7 @@ class VisitPolicy(EvictionPolicy):
         self.table = SurvivalTable(self.bins)
         self._max_ghosts = max(MIN_GHOSTS, num_pages // PAGES_PER_GHOST)
         self._ghosts: OrderedDict[GhostKey, Visit] = OrderedDict()
+        self._guard = RecencyGuard(num_pages)
 
     def make_order(self) -> ClassOrder:
         """An order whose ranks change with age."""
@@ -118,7 +118,7 @@ class VisitPolicy(EvictionPolicy):
         """Set `key` and, if need be, `tail` of a new visit; return its row in the table."""
         raise NotImplementedError
 
-    def value(self, key: Any, age: float) -> tuple[float, float]:
+    def worth(self, key: Any, age: float) -> tuple[float, float]:
         """What a page is worth at an age, and the age at which that changes; `key` as in `rank`."""
         raise NotImplementedError
 
@@ -128,12 +128,20 @@ class VisitPolicy(EvictionPolicy):
     def relearn(self) -> None:
         """A visit more was made; called after each."""
 
+    # What the order asks
+
+    def value(self, key: Any, age: float) -> tuple[float, float]:
+        """`worth`, or the same for all, so that recency decides."""
+        return (0.0, inf) if self._guard.follows_recency else self.worth(key, age)
+
     # What the tree says
 
     def touch(self, node: Node, use: Use) -> None:
         """A request matched up to the end of `node`."""
         self.now += node.end
         seen = known(node)
+        if self._guard.touched(node):
+            self.version += 1
         if seen is None:
             node.state = self._open(Visit(Kind.SHARED, self.now, 1, 0.0, node.end, node.end))
         elif node.children is not None and node.state is not None:
@@ -167,14 +175,24 @@ class VisitPolicy(EvictionPolicy):
     def insert(self, node: Node, use: Use, *, continued: bool) -> None:
         """A request's own pages stand in `node`."""
         self.now += node.num_pages
+        if self._guard.inserted(node):
+            self.version += 1
+        node.state = self._open(self._visit_of(node, self._ghost_of(node), continued))
+        self.table.advance(self.now)
+        self.relearn()
+
+    def _ghost_of(self, node: Node) -> Visit | None:
+        """The evicted visit that `node` brings back, if there is one."""
+        ghost = self._ghosts.pop(ghost_key(node), None)
+        if ghost is None or 2 * node.end < ghost.depth:
+            return None
+        self.table.returned(ghost, self.now)
+        return ghost
+
+    def _visit_of(self, node: Node, ghost: Visit | None, continued: bool) -> Visit:
         parent = node.parent
         assert parent is not None
         above: Visit | None = parent.state
-        ghost = self._ghosts.pop(_ghost_key(node), None)
-        if ghost is not None and 2 * node.end >= ghost.depth:
-            self.table.returned(ghost, self.now)
-        else:
-            ghost = None
         if above is not None and continued and above.kind in (Kind.FIRST, Kind.NEXT):
             self.table.withdraw(above)
             visit = Visit(above.kind, self.now, above.turns, above.gap, node.end, above.origin)
@@ -188,9 +206,7 @@ class VisitPolicy(EvictionPolicy):
             visit = Visit(Kind.NEXT, self.now, ghost.turns + 1, gap, node.end, ghost.depth)
         else:
             visit = Visit(Kind.FIRST, self.now, 1, 0.0, node.end, node.start)
-        node.state = self._open(visit)
-        self.table.advance(self.now)
-        self.relearn()
+        return visit
 
     def _open(self, visit: Visit) -> Visit:
         self.table.open(visit, self.describe(visit), self.now)
@@ -204,6 +220,7 @@ class VisitPolicy(EvictionPolicy):
     def split(self, upper: Node, lower: Node) -> None:
         """`upper` took the head of `lower`'s edge."""
         upper.state = None
+        self._guard.split(upper, lower)
 
     def can_merge(self, upper: Node, lower: Node) -> bool:
         """Where the upper half would inherit what the lower one knows."""
@@ -212,6 +229,7 @@ class VisitPolicy(EvictionPolicy):
 
     def merge(self, upper: Node, lower: Node) -> None:
         """`lower` took over the pages of `upper`."""
+        self._guard.merge(upper, lower)
         if lower.state is None:
             lower.state = upper.state
 
@@ -223,6 +241,7 @@ class VisitPolicy(EvictionPolicy):
 
     def trim(self, node: Node, num_pages: int) -> None:
         """Remember where a visit was cut."""
+        self._guard.trimmed(node, num_pages)
         visit: Visit = node.state
         page_bytes = len(node.edge) // (node.num_pages + node.slack)
         start = (node.num_pages - num_pages) * page_bytes
@@ -231,7 +250,8 @@ class VisitPolicy(EvictionPolicy):
 
     def remove(self, node: Node) -> None:
         """Leave a ghost."""
-        key = _ghost_key(node)
+        key = ghost_key(node)
+        self._guard.removed(node, key)
         self._ghosts.pop(key, None)
         self._ghosts[key] = node.state
         if len(self._ghosts) > self._max_ghosts:
@@ -258,7 +278,3 @@ def known(node: Node) -> Visit | None:
         at = next(iter(at.children.values()))
     visit: Visit | None = at.state
     return visit
-
-
-def _ghost_key(node: Node) -> GhostKey:
-    return node.root.key, node.start, node.edge[: len(node.edge) // (node.num_pages + node.slack)]

@@ -41,7 +41,7 @@ class WorkloadAware(VisitPolicy):
         visit.key = row = self.table.row((visit.kind, turns))
         return row
 
-    def value(self, key: Any, age: float) -> tuple[float, float]:
+    def worth(self, key: Any, age: float) -> tuple[float, float]:
         """Chance of reuse within the next turnover."""
         age_bin = self.bins.of(age)
         chances = self._chances.get(key[1])

@@ -6,7 +6,9 @@ import pytest
 
 from radixcache import EVICTION_POLICIES, CacheConfig, PrefixCache, check
 from radixcache.allocator import PageArray
+from radixcache.errors import InvalidConfig
 from radixcache.eviction.lfu import LFU
+from radixcache.eviction.lru import LRU
 from tests.oracles.prefix_dict import PrefixDict
 from tests.property.scripts import POLICIES, MostRecentlyUsed
 from tests.steps import begin, make_cache, matched, put, run_of
@@ -193,6 +195,28 @@ def test_many_branches_on_one_path_leave_no_more_nodes_than_pages(eviction) -> N
     put(cache, [*path, 9], write=False)
     assert cache.stats.num_nodes == 1 or eviction not in ("lru", "slru", "priority")
     check(cache)
+
+
+class Miserly(LRU):
+    """Lets one page go of each leaf, then none."""
+
+    def quota(self, node):
+        return 1 if node.num_pages > 3 else 0
+
+
+def test_a_quota_of_no_pages_is_an_error_that_loses_none() -> None:
+    cache = make_cache(8, 1, eviction=Miserly)
+    watch = Watch(cache)
+    put(cache, run_of(0, 5))
+    with pytest.raises(InvalidConfig, match=r"Miserly\.quota is at least 1, got 0"):
+        cache.evict(4)
+    assert cache.pages == (5, 0, 3, 0, 8)
+    assert len(watch.victims) == cache.stats.evicted_pages == 2
+    check(cache)
+    with pytest.raises(InvalidConfig):
+        put(cache, run_of(100, 8))
+    check(cache)
+    assert matched(cache, run_of(0, 5)) == 3
 
 
 # What each promises

@@ -19,10 +19,13 @@ class Replay:
         page_size: Tokens a page.
         outputs: Whether turns generate.
         refresh: Whether a turn that added no page refreshes the last page of its prompt all the same.
+        eviction: Eviction policy.
     """
 
-    def __init__(self, num_pages: int, page_size: int, *, outputs: bool, refresh: bool) -> None:
-        self.cache = PrefixCache(CacheConfig(num_pages=num_pages, page_size=page_size, eviction="lru"))
+    def __init__(
+        self, num_pages: int, page_size: int, *, outputs: bool, refresh: bool, eviction: str = "lru"
+    ) -> None:
+        self.cache = PrefixCache(CacheConfig(num_pages=num_pages, page_size=page_size, eviction=eviction))
         self._page_size = page_size
         self._outputs = outputs
         self._refresh = refresh

@@ -71,6 +71,20 @@ def test_the_table_counts_those_at_risk_and_those_that_return() -> None:
     assert table.returns[:, row].tolist() == [4.0 if number == reached else 0.0 for number in range(NUM_BINS)]
 
 
+def test_what_is_at_an_age_still_counts_half() -> None:
+    table = SurvivalTable(BINS)
+    row = table.row("class")
+    things = [Followed(0.0) for _ in range(4)]
+    for thing in things:
+        table.open(thing, row, 0.0)
+    now = BINS.edges[3]
+    table.returned(things[0], now)
+    table.advance(now)
+    assert table.at_risk[:5, row].tolist() == [4, 4, 4, 2.5, 0]
+    table.withdraw(things[1])
+    assert table.at_risk[:5, row].tolist() == [3, 3, 3, 2, 0]
+
+
 def test_the_table_follows_a_bounded_number_of_things(monkeypatch) -> None:
     monkeypatch.setattr("radixcache.eviction.survival.MAX_FOLLOWED", 50)
     table = SurvivalTable(BINS)
@@ -111,6 +125,28 @@ def seen(num_each: dict[Cell, tuple[int, int]]) -> tuple[HazardModel, dict[Cell,
         table.advance(4.0)
     model.refit()
     return model, rows
+
+
+def test_a_group_of_which_nothing_was_seen_takes_the_pace_of_its_kind() -> None:
+    table = SurvivalTable(BINS)
+    model = HazardModel(table)
+    slow = Cell((1, 8), 2, 1)
+    for gap in (3, 4, 5):  # everybody returns after as long as before
+        row = model.row(Cell((1, gap), 2, 1))
+        for number in range(200):
+            thing = Followed(0.0)
+            table.open(thing, row, 0.0)
+            if number < 100:
+                table.returned(thing, BINS.edges[2 * gap])
+    unseen = Cell((2, 8), 2, 1)
+    model.row(slow)
+    model.row(unseen)
+    for _ in range(200):
+        table.advance(BINS.edges[14])
+    model.refit()
+    of_slow, of_other_kind = model.rates(slow.group, 0), model.rates(unseen.group, 0)
+    assert of_slow[16] > 1.5 * of_slow[17]
+    assert of_slow[16] / of_slow[18] > 1.5 * of_other_kind[16] / of_other_kind[18]
 
 
 def test_cells_that_return_more_stand_at_a_higher_level() -> None:

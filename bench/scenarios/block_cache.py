@@ -1,0 +1,30 @@
+"""A trace through the verbs of the cache, where a token stands for a block."""
+
+import numpy as np
+
+from bench.workloads.trace import Trace
+from radixcache import CacheConfig, PrefixCache, check
+
+OWN_TOKEN = np.array([2**31 - 1], dtype=np.int32)
+"""Ends every prompt, as the last token of a prompt is never found."""
+
+
+def found_blocks(trace: Trace, num_blocks: int, eviction: str) -> int:
+    """Blocks that all requests find together, one after the other, where `num_blocks` blocks can be kept.
+
+    One page more is for the last token of whoever is served.
+
+    Raises:
+        InvariantViolation: The cache is in disorder at the end.
+    """
+    cache = PrefixCache(CacheConfig(num_pages=num_blocks + 1, page_size=1, eviction=eviction))
+    found = 0
+    for number in range(len(trace)):
+        blocks = trace.blocks(number)
+        with cache.open(np.concatenate((blocks, OWN_TOKEN), dtype=np.int32)) as seq:
+            found += seq.matched_len
+            missing = len(blocks) - seq.matched_len
+            seq.reserve(missing + 1)
+            seq.advance(missing)
+    check(cache)
+    return found
