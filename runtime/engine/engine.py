@@ -320,8 +320,8 @@ class Engine:
         self.scheduler.commit(plan, tokens, now)
         for row in plan.rows:
             live = self._live_of(row.request)
-            if live is not None and row.request.request_id in tokens:
-                self._take_in(live, list(tokens[row.request.request_id]), now)
+            if live is not None and live.num_read < len(row.request.output):
+                self._take_in(live, now)
 
     def _live_of(self, request: Request) -> LiveRequest | None:
         """What the engine knows of a request; `None` if that ended, whoever bears its name now."""
@@ -332,37 +332,37 @@ class Engine:
         if self._live_of(request) is not None:
             self.scheduler.abort(request.request_id, now, error=error)
 
-    def _take_in(self, live: LiveRequest, tokens: list[int], now: float) -> None:
+    def _take_in(self, live: LiveRequest, now: float) -> None:
         request = live.request
-        live.read(tokens)
+        live.read()
         if request.state is RequestState.RUNNING:
             if live.error is not None:
                 self._fail(request, live.error, now)
             elif live.stopped_by:
                 self.scheduler.finish(request.request_id, now)
         if request.state is RequestState.RUNNING:
-            self._hand_out(live, tokens)
+            self._hand_out(live)
         else:
-            self._complete(live, tokens)
+            self._complete(live)
 
     def _complete_ended(self) -> None:
         """Completions of those that the scheduler ended and that have none yet."""
         while self._ended:
             live = self._live_of(self._ended.take())
             if live is not None:
-                self._complete(live, [])
+                self._complete(live)
 
-    def _complete(self, live: LiveRequest, tokens: list[int]) -> None:
+    def _complete(self, live: LiveRequest) -> None:
         name = live.request.request_id
         del self._live[name]
         self._sampler.drop(name)
         executor = self._executor
         logprobs = executor.take_prompt_logprobs(name) if isinstance(executor, TorchExecutor) else None
         live.complete(cached=self.caches, prompt_logprobs=logprobs)
-        self._hand_out(live, tokens)
+        self._hand_out(live)
 
-    def _hand_out(self, live: LiveRequest, tokens: list[int]) -> None:
-        chunk = live.next_chunk(tokens)
+    def _hand_out(self, live: LiveRequest) -> None:
+        chunk = live.next_chunk()
         (live.chunks if live.awaited else self._outbox).append(chunk)
 
     # What a request becomes

@@ -1,7 +1,6 @@
 """What the engine keeps of requests that have not ended."""
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +31,8 @@ class LiveRequest:
         awaited: Somebody waits for it within `generate` or `stream`: its chunks stay here.
         stopped_by: Why the engine ended it.
         error: Why its text could not be made.
+        num_read: Output tokens that were taken in as text.
+        num_given: Output tokens that are in chunks.
         num_shown: Characters of its text that are in chunks.
         chunks: Chunks that were not fetched, where it is awaited.
         completion: The outcome, once there is one.
@@ -44,23 +45,27 @@ class LiveRequest:
     awaited: bool
     stopped_by: FinishReason | None = None
     error: Exception | None = None
+    num_read: int = 0
+    num_given: int = 0
     num_shown: int = 0
     chunks: deque[Chunk] = field(default_factory=deque)
     completion: Completion | None = None
 
-    def read(self, tokens: Sequence[int]) -> None:
-        """Take tokens in as text, until one ends the output. What a tokenizer raises is kept as `error`."""
-        try:
-            for token in tokens:
-                if token in self.stop_ids:
-                    self.stopped_by = FinishReason.STOP_TOKEN
-                    return
+    def read(self) -> None:
+        """Take in new tokens as text, until one ends the output; keep as `error` what a tokenizer raises."""
+        for token in self.request.output[self.num_read :]:
+            if self.stopped_by is not None or self.error is not None:
+                return
+            self.num_read += 1
+            if token in self.stop_ids:
+                self.stopped_by = FinishReason.STOP_TOKEN
+                return
+            try:
                 _, stopped = self.answer.push(token)
-                if stopped:
-                    self.stopped_by = FinishReason.STOP_TEXT
-                    return
-        except Exception as error:  # noqa: BLE001  # whatever a tokenizer raises
-            self.error = error
+            except Exception as error:  # noqa: BLE001  # whatever a tokenizer raises
+                self.error = error
+            else:
+                self.stopped_by = FinishReason.STOP_TEXT if stopped else None
 
     def complete(self, *, cached: bool, prompt_logprobs: npt.NDArray[np.float32] | None) -> None:
         """The request ended: let out the text that was held back, and make its completion.
@@ -69,6 +74,7 @@ class LiveRequest:
             cached: Whether there is a cache that it could read.
             prompt_logprobs: Those that were computed, if any.
         """
+        self.read()
         self._read_rest()
         request = self.request
         submitted_at, finished_at = request.submitted_at, request.finished_at
@@ -107,9 +113,10 @@ class LiveRequest:
         if stopped and self.request.state is RequestState.FINISHED:
             self.stopped_by = FinishReason.STOP_TEXT
 
-    def next_chunk(self, tokens: list[int]) -> Chunk:
-        """A chunk of new tokens, with the text that no chunk had yet, and the completion if there is one."""
-        text = self.answer.text[self.num_shown :]
+    def next_chunk(self) -> Chunk:
+        """Tokens and text that no chunk had yet, and the completion if there is one."""
+        tokens, text = self.request.output[self.num_given :], self.answer.text[self.num_shown :]
+        self.num_given += len(tokens)
         self.num_shown += len(text)
         return Chunk(
             request_id=self.request.request_id, token_ids=tokens, text=text, completion=self.completion

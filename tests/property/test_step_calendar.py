@@ -117,7 +117,7 @@ class Twins:
         self.world, self.rng = world, random.Random(seed)
         self.sides = Side(world, counted=False), Side(world, counted=True)
         self.now = 0
-        self.num_counted = 0
+        self.num_counted = self.most_counted = 0
 
     def act(self, action: str) -> None:
         self.now += 1
@@ -148,6 +148,7 @@ class Twins:
         thrown_out, thrown_out_too = ([each.request_id for each in plan.preempted] for plan in plans)
         assert thrown_out == thrown_out_too
         self.num_counted += plans[1].decodes.num_rows
+        self.most_counted = max(self.most_counted, plans[1].decodes.num_rows)
         if not plans[0]:
             return
         aborted = self.someone(RequestState.RUNNING) if self.rng.random() < 0.1 else None
@@ -241,6 +242,22 @@ def worlds(draw) -> World:
 @given(worlds(), st.lists(st.sampled_from(sorted(ACTIONS)), max_size=60), st.integers(0, 2**32))
 def test_any_schedule_comes_to_the_same(world, actions, seed):
     play(world, actions, seed)
+
+
+def test_many_that_decode_at_once_come_to_the_same():
+    world = World(
+        num_pages=900,
+        page_size=2,
+        cache=PrefixCache,
+        partial_reuse=False,
+        priority_step=None,
+        policy="fcfs",
+        token_budget=400,
+        chunk=None,
+        max_running=64,
+    )
+    twins = play(world, [*["submit"] * 70, *["step"] * 12, *["submit"] * 20], seed=3)
+    assert twins.most_counted > 32
 
 
 @pytest.mark.parametrize("policy", sorted(QUEUE_POLICIES))

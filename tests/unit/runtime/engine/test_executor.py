@@ -19,9 +19,10 @@ from runtime.engine import (
     TorchExecutor,
     make_engine,
 )
+from runtime.engine.executor import known_ids
 from runtime.kv_pool import KVPool
 from runtime.models import Decoder, ModelConfig, random_model
-from scheduler import SchedulerConfig
+from scheduler import Request, Row, SchedulerConfig
 from tests.unit.runtime.engine.serving import Ticks, assert_balanced, run
 
 CONFIG = ModelConfig(
@@ -218,6 +219,17 @@ def test_draws_are_the_same_alone_in_company_through_preemption_and_after_failur
     assert found.token_ids == alone.token_ids
     assert found.preemptions == 2
     assert calls[0] > 30
+
+
+def test_a_row_computes_the_tokens_at_its_positions():
+    """Wherever it begins and ends: in the prompt, in the output, or across; in chunks after a preemption."""
+    request = Request.of("a", [10, 11, 12], 9)
+    request.output.extend([20, 21, 22, 23])
+    known = [10, 11, 12, 20, 21, 22, 23]
+    for start in range(7):
+        for stop in range(start + 1, 8):
+            ids = known_ids(Row(request, start, stop - start, 0))
+            assert (ids.tolist(), ids.dtype) == (known[start:stop], np.int32)
 
 
 def test_any_temperature_that_is_allowed_takes_a_likely_token():

@@ -325,6 +325,37 @@ def test_an_interrupt_at_any_call_loses_nothing(call):
     assert_balanced(engine)
 
 
+@pytest.mark.parametrize("step", range(9))
+@pytest.mark.parametrize("stops", [False, True])
+def test_an_interrupt_after_a_step_was_taken_in_loses_no_token_and_no_stop(step, stops):
+    output = "".join("abcdef"[token] for token in expected(PROMPTS[0], 8))
+    engine = toy_engine(text=Letters())
+    commit, left = engine.scheduler.commit, [step + 1]
+
+    def interrupted(*arguments):
+        commit(*arguments)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    engine.scheduler.commit = interrupted
+    names = [engine.add_request(PROMPTS[0], wanted(8, stop=(output[3:6],) if stops else ()))]
+    names.append(engine.add_request(PROMPTS[1], wanted(9)))
+    chunks = []
+    while not engine.is_idle:
+        try:
+            chunks += engine.step()
+        except KeyboardInterrupt:
+            assert left == [0]
+    found = run(engine, chunks)
+    end = output.find(output[3:6])
+    assert found[names[0]].text == (output[:end] if stops else output)
+    assert found[names[0]].finish_reason == ("stop_text" if stops else "length")
+    assert found[names[1]].token_ids == expected(PROMPTS[1], 9)
+    assert left[0] <= 0
+    assert_balanced(engine)
+
+
 @pytest.mark.parametrize(
     ("deadline", "error"), [("soon", InvalidArgumentType), (float("nan"), InvalidArgument)]
 )

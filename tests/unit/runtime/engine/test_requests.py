@@ -267,3 +267,18 @@ def test_page_ids_need_not_begin_with_zero():
     assert [each.token_ids for each in found] == right
     assert (engine._executor.engine._memory[:12] == -1).all()
     assert_balanced(engine)
+
+
+def test_coming_back_from_a_preemption_is_counted_apart():
+    """Hit rates are about first admissions: what a request finds of its own is no hit."""
+    engine = toy_engine()
+    name = engine.add_request(PROMPT, wanted(9))
+    chunks = []
+    for _ in range(3):
+        chunks += engine.step()
+        engine.scheduler.preempt(name)
+    found = run(engine, chunks)[name]
+    stats = engine.cache.stats
+    assert (found.preemptions, found.cached_tokens) == (3, 0)
+    assert (stats.lookups, stats.prompt_tokens, stats.matched_tokens) == (1, 9, 0)
+    assert_balanced(engine)
