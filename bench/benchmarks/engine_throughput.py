@@ -88,8 +88,8 @@ def run(options: Options) -> Report:
             "1 / 0.95 of the time a token is 0.95 of the throughput. "
             + " ".join(f"{figure.name}: {_throughputs(figure)}." for figure in figures),
             (
-                "Same process, weights, threads and prompts, in turn; greedy. transformers with its default "
-                "kernels, logits of the last tokens only, and its own KV cache for decode."
+                "Same process, weights, threads and prompts, in turn; greedy; all prompts in one step. "
+                "transformers with its default kernels, logits of the last tokens only, and its own KV cache."
             ),
             (
                 f"{compared} output tokens were compared and are the same, in every repetition; behind two "

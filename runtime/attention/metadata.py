@@ -85,17 +85,22 @@ class StepMetadata:
         counts = -(-kv_lens // page_size)
         qo_indptr, kv_indptr = _indptr(q_lens), _indptr(counts)
         num_tokens = int(qo_indptr[-1])
-        positions = np.arange(num_tokens, dtype=np.int32)
-        positions += np.repeat(first - qo_indptr[:-1], q_lens)
-        in_row, offsets = np.divmod(positions, np.int32(page_size))
-        written = kv_indices[in_row + np.repeat(kv_indptr[:-1], q_lens)]
+        kv_last_page_len = kv_lens - (counts - 1) * np.int32(page_size)
+        if num_tokens == len(q_lens):  # only the last token of each row, as in most steps
+            positions = first
+            written, offsets = kv_indices[kv_indptr[1:] - 1], kv_last_page_len - 1
+        else:
+            positions = np.arange(num_tokens, dtype=np.int32)
+            positions += np.repeat(first - qo_indptr[:-1], q_lens)
+            in_row, offsets = np.divmod(positions, np.int32(page_size))
+            written = kv_indices[in_row + np.repeat(kv_indptr[:-1], q_lens)]
         if (int(written.max()) + 1) * page_size > _SLOT_END:
             raise MetadataError(f"int32 cannot hold the slots of page {written.max()} of {page_size} tokens")
         return cls(
             qo_indptr=qo_indptr,
             kv_indptr=kv_indptr,
             kv_indices=kv_indices,
-            kv_last_page_len=kv_lens - (counts - 1) * np.int32(page_size),
+            kv_last_page_len=kv_last_page_len,
             kv_lens=kv_lens,
             slot_mapping=written * np.int32(page_size) + offsets,
             positions=positions,
@@ -115,7 +120,7 @@ class StepMetadata:
     @property
     def q_lens(self) -> IndexArray:
         """Query tokens of each row, int32 of shape [B]."""
-        return np.diff(self.qo_indptr)
+        return _lengths(self.qo_indptr)
 
     def require_valid(self) -> None:
         """Refuse what a kernel would answer with a wrong result, or a read outside of its memory.
@@ -148,8 +153,9 @@ class StepMetadata:
                     f"{name} is a contiguous int32 array of shape [{length}], "
                     f"got {array.dtype} of shape {list(array.shape)}"
                 )
-        _require_tokens(self.kv_lens - self.q_lens, self.q_lens)
-        last, counts = self.kv_last_page_len, np.diff(self.kv_indptr)
+        q_lens = self.q_lens
+        _require_tokens(self.kv_lens - q_lens, q_lens)
+        last, counts = self.kv_last_page_len, _lengths(self.kv_indptr)
         if self.qo_indptr[0] or self.kv_indptr[0]:
             raise MetadataError(f"indptr begins with 0, got {self.qo_indptr[0]} and {self.kv_indptr[0]}")
         if last.min() < 1 or last.max() > self.page_size:
@@ -239,6 +245,11 @@ def _indptr(counts: IndexArray) -> IndexArray:
     indptr = np.zeros(len(counts) + 1, dtype=np.int32)
     np.cumsum(counts, out=indptr[1:])
     return indptr
+
+
+def _lengths(indptr: IndexArray) -> IndexArray:
+    # `np.diff` takes several times as long on arrays as short as these
+    return indptr[1:] - indptr[:-1]
 
 
 def _require_tokens(starts: IndexArray, q_lens: IndexArray) -> None:

@@ -95,8 +95,11 @@ class TorchBackend(PlannedBackend):
 
     def _alike(self, metadata: StepMetadata, decodes: npt.NDArray[np.bool_]) -> Iterator[IndexArray]:
         """Decoding rows in groups of like length, longest first. O(B log B)."""
+        decoding = decodes.nonzero()[0]
+        if len(decoding) == 1:
+            yield decoding.astype(np.int32)
+            return
         counts = np.diff(metadata.kv_indptr)
-        decoding = np.flatnonzero(decodes)
         rows: IndexArray = decoding[np.argsort(-counts[decoding], kind="stable")].astype(np.int32)
         ordered = counts[rows]
         page_bytes = self.page_size * self.heads.num_kv_heads * self.heads.head_dim * self.dtype.itemsize
@@ -110,6 +113,8 @@ class TorchBackend(PlannedBackend):
             at = stop
 
     def _group(self, metadata: StepMetadata, rows: IndexArray) -> DecodeGroup:
+        if len(rows) == 1:
+            return self._lone(metadata, int(rows[0]))
         firsts, kv_lens = metadata.kv_indptr[rows], metadata.kv_lens[rows]
         counts = metadata.kv_indptr[rows + 1] - firsts
         width, max_len = int(counts.max()), int(kv_lens.max())
@@ -127,6 +132,18 @@ class TorchBackend(PlannedBackend):
             padding=self._here(np.flatnonzero(spare)),
             mask=mask,
             max_len=max_len,
+        )
+
+    def _lone(self, metadata: StepMetadata, row: int) -> DecodeGroup:
+        """A row without company: what `_group` makes of it, in fewer operations."""
+        pages = metadata.kv_indices[metadata.kv_indptr[row] : metadata.kv_indptr[row + 1]]
+        kv_len = int(metadata.kv_lens[row])
+        return DecodeGroup(
+            tokens=self._here(metadata.qo_indptr[row : row + 1].astype(np.int64)),
+            pages=self._here(pages),
+            padding=self._here(np.arange(kv_len, len(pages) * self.page_size)),
+            mask=None,
+            max_len=kv_len,
         )
 
     def _prefill(self, metadata: StepMetadata, row: int) -> PrefillRow:

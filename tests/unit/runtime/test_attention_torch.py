@@ -96,6 +96,18 @@ def test_rows_of_one_length_need_no_mask_and_others_one_for_the_shorter() -> Non
     assert group.mask[:, 0, 0].tolist() == [[0.0] * 7, [0.0] * 5 + [float("-inf")] * 2]
 
 
+def test_a_lone_row_is_planned_as_it_is_in_company() -> None:
+    (lone,) = planned(make_world([(5, 1)]))._groups
+    assert (lone.tokens.tolist(), lone.padding.tolist(), lone.mask, lone.max_len) == ([0], [6, 7], None, 6)
+    step = make_world([(5, 1), (5, 1)])
+    (both,) = planned(step)._groups
+    assert lone.tokens.dtype == both.tokens.dtype
+    assert lone.padding.dtype == both.padding.dtype
+    assert lone.pages.dtype == both.pages.dtype
+    assert both.padding.tolist() == [6, 7, 14, 15]
+    assert both.pages.tolist() == step.metadata.kv_indices.tolist()
+
+
 def test_memory_to_gather_into_is_kept_until_more_is_needed() -> None:
     step = make_world([(50, 1)])
     backend = planned(step)
