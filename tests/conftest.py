@@ -1,10 +1,12 @@
 """Fixtures of all tests."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# Test workers share the cores: torch's threads would only wait for one another.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 pytest.register_assert_rewrite("tests.property.driver", "tests.property.recorder", "tests.property.shadow")
 
@@ -26,14 +28,3 @@ def shared() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return folder
-
-
-@pytest.fixture(scope="module")
-def one_torch_thread() -> Iterator[None]:
-    """On small tensors, and beside other test processes, threads that wait for one another only cost time."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

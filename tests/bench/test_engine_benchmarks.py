@@ -27,8 +27,6 @@ from runtime.cost import FittedCost, StepLoad
 from runtime.cost.fitted import FittedCoefficients
 from runtime.simulation import ClosedLoop, OpenLoop
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 TINY = Options(size="tiny")
 COST = FittedCost(FittedCoefficients(10**9, 10**7, 10**6, 10**4, 10**5))
 

@@ -19,8 +19,6 @@ from runtime.attention import HeadLayout, ReferenceBackend, TorchBackend
 ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 
 def run(*arguments: str) -> tuple[Result, dict]:
     result = CliRunner().invoke(main, ["--device", "cpu", *arguments])

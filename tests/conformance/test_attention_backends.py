@@ -31,8 +31,6 @@ TOLERANCES = {
 }
 """Relative and absolute."""
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 SPLITS = ("none", "decode", "prefix")
 MIXED = [(0, 7), (33, 1), (64, 9), (3, 1), (0, 1), (63, 1), (5, 2)]
 

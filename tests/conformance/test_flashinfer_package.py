@@ -24,8 +24,6 @@ from tests.conformance.flashinfer_double import (
 )
 from tests.conformance.paged_world import Rows, World
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 SPLITS = ("none", "decode", "prefix")
 SHARED: Rows = [(64, 1), (70, 1), (64, 9), (80, 3)]
 

@@ -15,8 +15,6 @@ from runtime.errors import BackendUnavailable, MetadataError
 from tests.conformance.flashinfer_double import Call, flashinfer_double
 from tests.conformance.paged_world import Rows, World
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 HEADS = HeadLayout(8, 2, 64)
 MIXED: Rows = [(33, 1), (63, 1), (0, 7), (64, 9), (3, 1)]
 

@@ -8,8 +8,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from runtime.attention import HeadLayout, TorchBackend, torch_paged
 from tests.conformance.paged_world import Rows, World
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 HEADS = HeadLayout(4, 2, 64)
 
 

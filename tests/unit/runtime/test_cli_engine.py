@@ -19,8 +19,6 @@ from runtime.engine import Engine
 from tests.architecture.sources import ROOT
 from tests.unit.runtime.tiny_model import tiny_model, tiny_text
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 SHORT = ("--max-new-tokens", "6")
 COUNTS = re.compile(r"\[([\d,]+) prompt tokens: ([\d,]+) cached, ([\d,]+) computed")
 

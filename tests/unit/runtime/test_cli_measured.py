@@ -18,8 +18,6 @@ from tests.unit.runtime.test_bfcl import write_tasks
 from tests.unit.runtime.test_report_page import own_part
 from tests.unit.runtime.tiny_model import tiny_model, tiny_text
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 TORCH = ("--engine", "torch")
 SMALL = ("--set", "num_sessions=2", "--set", "mean_turns=3")
 

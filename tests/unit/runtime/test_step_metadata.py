@@ -15,8 +15,6 @@ from runtime.errors import MetadataError
 from runtime.kv_pool import KVPool
 from scheduler import Request, Row, Scheduler, SchedulerConfig, StepPlan
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
 PAGES = [np.array([7, 2], np.int32), np.array([5], np.int32)]
 
 
