@@ -1,9 +1,8 @@
 """Settings of a cache."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from radixcache.errors import InvalidConfig
+from radixcache.errors import InvalidConfig, UnknownName
 from radixcache.eviction import EVICTION_POLICIES, EvictionPolicy, PolicyFactory
 from radixcache.tokens import MAX_TOKEN
 
@@ -56,11 +55,7 @@ class CacheConfig:
             if not callable(self.eviction):
                 raise InvalidConfig(f"eviction is a name or a function, got {self.eviction!r}")
         elif self.eviction not in EVICTION_POLICIES:
-            near = get_close_matches(self.eviction, EVICTION_POLICIES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InvalidConfig(
-                f"unknown eviction policy {self.eviction!r}, there are {sorted(EVICTION_POLICIES)}{hint}"
-            )
+            raise UnknownName("eviction policy", self.eviction, EVICTION_POLICIES)
 
     @staticmethod
     def _require(name: str, value: object, lowest: int) -> None:

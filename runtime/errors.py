@@ -1,35 +1,8 @@
 """What `runtime` raises on purpose. Every class is also the built-in a caller would catch."""
 
-import difflib
-from collections.abc import Iterable
 from pathlib import Path
 
 from radixcache.errors import InvalidConfig, RadixCacheError
-
-
-class UnknownName(InvalidConfig):
-    """A name stands in no table of what was asked for.
-
-    Attributes:
-        name: What was asked for.
-        nearest: Known names that look like it, best first; may be empty.
-    """
-
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        self.name = name
-        self.nearest = _nearest(name, names)
-        hint = f"did you mean {', '.join(self.nearest)}? " if self.nearest else ""
-        super().__init__(f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}")
-
-
-def _nearest(name: str, known: list[str]) -> tuple[str, ...]:
-    """Up to three names that begin alike or are spelled alike, regardless of case."""
-    wanted = name.casefold()
-    folded = {known_name.casefold(): known_name for known_name in known}
-    begin = [candidate for candidate in folded if wanted and candidate.startswith(wanted)]
-    alike = difflib.get_close_matches(wanted, folded, n=3, cutoff=0.5)
-    return tuple(folded[candidate] for candidate in dict.fromkeys([*begin, *alike]))[:3]
 
 
 class ModelDoesNotFit(InvalidConfig):

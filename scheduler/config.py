@@ -1,9 +1,8 @@
 """Settings of a scheduler."""
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
-from radixcache.errors import InvalidConfig
+from radixcache.errors import InvalidConfig, UnknownName
 from scheduler.policies import QUEUE_POLICIES, MakePolicy, PolicyOptions
 
 _LEAST_OVERTAKES = 512
@@ -51,11 +50,7 @@ class SchedulerConfig:
         if self.priority_step is not None and not 0 < self.priority_step < float("inf"):
             raise InvalidConfig(f"priority_step is a finite number > 0, got {self.priority_step}")
         if isinstance(self.policy, str) and self.policy not in QUEUE_POLICIES:
-            near = get_close_matches(self.policy, QUEUE_POLICIES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InvalidConfig(
-                f"unknown queue policy {self.policy!r}, there are {sorted(QUEUE_POLICIES)}{hint}"
-            )
+            raise UnknownName("queue policy", self.policy, QUEUE_POLICIES)
         if not isinstance(self.policy, str) and not callable(self.policy):
             raise InvalidConfig(f"policy is a name or a function, got {self.policy!r}")
 

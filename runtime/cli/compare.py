@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from radixcache import EVICTION_POLICIES, RadixCacheError
-from radixcache.errors import InvalidConfig
+from radixcache.errors import InvalidConfig, UnknownName
 from runtime.cli.options import (
     hardware_options,
     pace_options,
@@ -18,7 +18,6 @@ from runtime.cli.options import (
 from runtime.cli.output import deliver, make_folder, output_options
 from runtime.cli.progress import bars
 from runtime.cli.workloads import WorkloadSource, workload_of
-from runtime.errors import UnknownName
 from runtime.lab.comparison import Comparison, Grid, compare
 from runtime.report import render_study as render_page
 from runtime.report.study_compare import compare_study

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from runtime.errors import UnknownName
+from radixcache.errors import UnknownName
 
 DTYPE_BYTES: Final = {"bf16": 2, "fp16": 2, "fp8": 1}
 """Bytes of one number."""

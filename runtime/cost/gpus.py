@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from radixcache.errors import UnknownName
 from runtime.cost.dtypes import dtype_bytes
-from runtime.errors import UnknownName
 
 GB: Final = 10**9
 TFLOPS: Final = 10**12

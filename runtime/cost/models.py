@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from radixcache.errors import UnknownName
 from runtime.cost.shape import ModelShape
-from runtime.errors import UnknownName
 
 _ALL = (
     ModelShape(

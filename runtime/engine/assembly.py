@@ -6,12 +6,12 @@ from pathlib import Path
 import torch
 
 from radixcache import CacheConfig, NullPrefixCache, PrefixCache
+from radixcache.errors import UnknownName
 from runtime.attention import BACKENDS, HeadLayout
 from runtime.clock import Clock, WallClock
 from runtime.engine.engine import Engine
 from runtime.engine.executor import TorchExecutor
 from runtime.engine.sampling import Sampler, require_seed
-from runtime.errors import UnknownName
 from runtime.kv_pool import KVPool
 from runtime.models import Decoder, TextCodec, load_model, load_text
 from scheduler import SchedulerConfig

@@ -25,6 +25,7 @@ class HRRN(ColumnPolicy):
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._page_size = cache.config.page_size
+        self._ratios = np.empty(0)
         super().__init__(cache, self._uncached, (np.float64, np.inf), (np.float64, 0.0), (np.float64, 1.0))
 
     def _uncached(self, match: Any, rows: Any) -> Any:
@@ -41,7 +42,10 @@ class HRRN(ColumnPolicy):
             return None
         self._columns.follow()
         uncached = self._columns.keys
-        ratios = now - self._columns.own(_SINCE)
+        if len(self._ratios) < len(uncached):
+            self._ratios = np.empty(2 * len(uncached))
+        ratios = self._ratios[: len(uncached)]  # fresh memory costs as much as the quotients
+        np.subtract(now, self._columns.own(_SINCE), out=ratios)
         ratios += 1.0
         ratios /= uncached
         row = int(ratios.argmax())

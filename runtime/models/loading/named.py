@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from runtime.errors import UnknownName
+from radixcache.errors import UnknownName
 from runtime.models.errors import MissingPackage, ModelFileError
 
 

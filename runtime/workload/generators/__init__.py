@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from runtime.errors import UnknownName
+from radixcache.errors import UnknownName
 from runtime.workload.generators.agents import Agents, SubAgents
 from runtime.workload.generators.base import Generator
 from runtime.workload.generators.chat import Chat

@@ -6,7 +6,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from runtime.errors import TraceError, UnknownName
+from radixcache.errors import UnknownName
+from runtime.errors import TraceError
 from runtime.workload.model import Workload
 from runtime.workload.traces.agentic import load_agentic
 from runtime.workload.traces.chat_messages import load_chat_messages

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from runtime.errors import TraceError, UnknownName
+from radixcache.errors import UnknownName
+from runtime.errors import TraceError
 from runtime.workload.traces.lines import decode, numbered_lines, read_bytes
 from runtime.workload.traces.mooncake import MooncakeLine, check_line
 from runtime.workload.traces.native_format import FORMAT_NAME

@@ -52,7 +52,7 @@ def test_page_ids_fit_into_int32() -> None:
 
 def test_an_unknown_policy_is_refused_with_the_nearest_name_and_the_list() -> None:
     with pytest.raises(
-        InvalidConfig, match=r"unknown eviction policy 'slur', there are .*'fifo'.*mean 'slru'\?"
+        InvalidConfig, match=r"unknown eviction policy 'slur': did you mean slru.*known are fifo, "
     ):
         CacheConfig(num_pages=1, eviction="slur")
 

@@ -3,8 +3,8 @@ import pickle
 import pytest
 
 from radixcache import OutOfPages, RadixCacheError
-from radixcache.errors import InvariantViolation
-from runtime.errors import TraceError, UnknownName
+from radixcache.errors import InvariantViolation, UnknownName
+from runtime.errors import TraceError
 from scheduler import QueueFull, RequestTooLong
 
 

@@ -56,7 +56,7 @@ BAD_OPTIONS = {
     "no page": (["--page-size", "0"], ["page_size", "0"]),
     "negative page": (["--page-size", "-16"], ["page_size", "-16"]),
     "policy": (["--policy", "fcfz"], ["'fcfz'", "fcfs", "lpm", "did you mean"]),
-    "eviction": (["--eviction", "lruu"], ["'lruu'", "did you mean 'lru'"]),
+    "eviction": (["--eviction", "lruu"], ["'lruu'", "did you mean lru"]),
     "model": (["--model", "GPT-9"], ["'GPT-9'", "Llama-3.1-8B"]),
     "gpu": (["--gpu", "H10"], ["'H10'", "H100-SXM"]),
     "workload": (["--workload", "chats"], ["'chats'", "chat"]),

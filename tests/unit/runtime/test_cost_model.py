@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixcache.errors import InvalidArgument, InvalidConfig
+from radixcache.errors import InvalidArgument, InvalidConfig, UnknownName
 from runtime.cost import CostModel, Gpu, StepLoad, find_gpu, find_model
-from runtime.errors import ModelDoesNotFit, UnknownName
+from runtime.errors import ModelDoesNotFit
 
 LLAMA_8B = find_model("Llama-3.1-8B")
 LLAMA_70B = find_model("Llama-3.1-70B")

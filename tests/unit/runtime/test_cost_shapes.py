@@ -1,8 +1,7 @@
 import pytest
 
-from radixcache.errors import RadixCacheError
+from radixcache.errors import RadixCacheError, UnknownName
 from runtime.cost import GPUS, MODELS, find_gpu, find_model
-from runtime.errors import UnknownName
 
 PUBLISHED_PARAMETERS = {
     "Llama-3.1-8B": 8_030_261_248,

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from runtime.errors import TraceError, UnknownName
+from radixcache.errors import UnknownName
+from runtime.errors import TraceError
 from runtime.workload import TRACE_FORMATS, load_trace
 from runtime.workload.traces import ByteTokenizer, HuggingFaceTokenizer
 from runtime.workload.traces.registry import sniff_format

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.errors import UnknownName, WorkloadError
+from radixcache.errors import UnknownName
+from runtime.errors import WorkloadError
 from runtime.workload import (
     FRESH_TOKEN_BASE,
     GENERATORS,

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import QUEUE_POLICIES, Request, RequestState
+from scheduler import overtakes as overtakes_module
 from scheduler.overtakes import Overtakes
 from scheduler.policies import UNBOUNDED
 from scheduler.policies.dfs import DFS
@@ -33,9 +34,16 @@ def numbered(number: int) -> Request:
             st.tuples(st.sampled_from(["admit", "abort", "serve"]), st.integers(0, 99)),
         ),
         max_size=80,
-    )
+    ),
+    st.sampled_from([1, 2, 256]),
 )
-def test_the_oldest_that_reached_its_own_limit_is_due(events):
+def test_the_oldest_that_reached_its_own_limit_is_due(events, looked_at_first):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overtakes_module, "_FEW", looked_at_first)
+        overtake(events)
+
+
+def overtake(events: list[tuple[str, int]]) -> None:
     overtakes, left, coming = Overtakes(), {}, 0
     for event, value in events:
         if event == "arrive":

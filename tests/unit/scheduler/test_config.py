@@ -47,7 +47,7 @@ def test_an_unknown_policy_is_refused_with_the_known_ones(policy):
 
 
 def test_a_near_miss_is_offered_the_right_name():
-    with pytest.raises(InvalidConfig, match="did you mean 'fcfs'"):
+    with pytest.raises(InvalidConfig, match=r"did you mean fcfs\?"):
         SchedulerConfig(policy="fcfz")
 
 

@@ -8,9 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from radixcache.errors import InvalidConfig
+from radixcache.errors import InvalidConfig, UnknownName
 from runtime.cost.models import find_model
-from runtime.errors import UnknownName
 from runtime.models import MissingPackage, ModelFileError, WeightsMismatch, load_model, locate, random_model
 from runtime.models.loading.huggingface_config import config_from_huggingface
 from runtime.models.loading.named import PackagedModel
