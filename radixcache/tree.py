@@ -262,14 +262,14 @@ class RadixTree:
             if node is None:
                 break
             quota = min(self.policy.quota(node), num_pages)
-            if quota < 1:
-                raise InvalidConfig(f"{type(self.policy).__name__}.quota is at least 1, got {quota}")
-            num_pages -= quota
             if quota < node.num_pages:
+                if quota < 1:
+                    raise InvalidConfig(f"{type(self.policy).__name__}.quota is at least 1, got {quota}")
                 victims.append(self._trim(node, quota))
             else:
                 self.order.pop_first()
                 victims.append(self._remove(node))
+            num_pages -= quota
 
     def _trim(self, node: Node, num_pages: int) -> Victim:
         kept = node.num_pages - num_pages
