@@ -9,6 +9,7 @@ BUILTIN = {
     "InvalidTokens": ValueError,
     "InvalidTokenType": TypeError,
     "InvalidConfig": ValueError,
+    "UnknownName": ValueError,
     "InvalidArgument": ValueError,
     "InvalidArgumentType": TypeError,
     "OutOfPages": MemoryError,
