@@ -40,6 +40,8 @@ def chat_command(**options: Any) -> None:
         raise InvalidConfig(f"the model {options['model']} has no chat template; `generate --raw` needs none")
     talk = Conversation(engine.text, max_tokens=engine.max_request_tokens, system=options["system"])
     chat = _Chat(engine, talk, params, cold=options["cold"])
+    if options["cold"]:
+        chat.warm_up(engine.text.encode_chat([{"role": "user", "content": "Hello."}]))
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while chat.hear(_read_line()):
             pass
@@ -60,6 +62,11 @@ class _Chat:
         self._talk = talk
         self._params = params
         self._cold = cold
+
+    def warm_up(self, prompt: list[int]) -> None:
+        """Compute a prompt that counts nowhere, so that no answer pays for the first use of kernels."""
+        if len(prompt) < self._engine.max_request_tokens:
+            self._cold_s(prompt)
 
     def hear(self, line: str) -> bool:
         """Do what a line says; whether there is to be another."""

@@ -47,7 +47,9 @@ _MACHINE = (
         help="Type of a model's weights and KV.",
     ),
     click.option(
-        "--threads", type=click.IntRange(min=1), help="Threads of a model; by default torch's choice."
+        "--threads",
+        type=click.IntRange(min=1),
+        help="Threads of a model; by default torch's choice. Fewer are faster where others use the cores.",
     ),
 )
 _SAMPLING = (
@@ -55,8 +57,14 @@ _SAMPLING = (
     click.option("--temperature", default=0.0, show_default=True, help="0: always the likeliest token."),
     click.option("--top-p", default=1.0, show_default=True, help="Only the likeliest that reach this share."),
     click.option("--top-k", type=int, help="Only the K likeliest tokens; by default all."),
-    click.option("--seed", type=int, help="Of the draws."),
-    click.option("--stop", "stops", multiple=True, metavar="TEXT", help="A text that ends the answer."),
+    click.option("--seed", type=int, help="Seed of the draws; by default 0."),
+    click.option(
+        "--stop",
+        "stops",
+        multiple=True,
+        metavar="TEXT",
+        help="A text that ends the answer; may be given several times.",
+    ),
 )
 
 

@@ -23,7 +23,11 @@ def _names(table: Any) -> str:
 _WORKLOAD = (
     click.option("--workload", default="chat", show_default=True, help=f"Generator: {_names(GENERATORS)}."),
     click.option(
-        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the generator."
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A setting of the generator, such as num_sessions=100; may be given several times.",
     ),
     click.option("--trace", type=click.Path(path_type=Path), help="A recorded trace instead of a generator."),
     click.option(

@@ -1,11 +1,15 @@
 """Where a command's results go: tables or one JSON document to stdout, files into a folder."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 from rich.console import Console, RenderableType
+
+# Columns where output is no terminal: room for the widest table without breaking words.
+_PIPE_SIZE: Final = (120, 24)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -51,7 +55,7 @@ def deliver(
     Raises:
         OSError: A file cannot be written.
     """
-    console = Console()
+    console = Console(width=shutil.get_terminal_size(_PIPE_SIZE).columns)
     paths = []
     for name, content in files.items() if options["out"] is not None else ():
         paths.append(options["out"] / name)

@@ -64,4 +64,4 @@ def _ttft(ttft_s: float | None, cold_s: float | None) -> str:
     text = f"TTFT {MISSING if ttft_s is None else duration(ttft_s)}"
     if ttft_s is None or cold_s is None:
         return text
-    return f"{text}, cold {duration(cold_s)} ({times(cold_s / ttft_s)})"
+    return f"{text}, cold {duration(cold_s)} ({times(cold_s / ttft_s)} as long)"

@@ -96,7 +96,8 @@ def given_settings(options: dict[str, Any], kind: type[_Settings]) -> tuple[dict
     for name in given:
         if name not in known:
             raise InvalidConfig(
-                f"workload {options['workload']!r} has no setting {name!r} to be given here, it has {known}"
+                f"workload {options['workload']!r} has no setting {name!r} to be given here, "
+                f"it has {', '.join(known)}"
             )
     try:
         return given, msgspec.convert(given, kind, strict=False)

@@ -61,5 +61,5 @@ def locate(path_or_name: Path | str) -> Path:
         return NAMED_MODELS[str(path_or_name)].path()
     path = Path(path_or_name)
     if not path.exists():
-        raise UnknownName("model (no file or folder of that name either)", str(path_or_name), NAMED_MODELS)
+        raise UnknownName("model, and no file or folder", str(path_or_name), NAMED_MODELS)
     return path

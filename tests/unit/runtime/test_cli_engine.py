@@ -221,7 +221,23 @@ def test_a_chat_finds_the_conversation_so_far_in_the_cache(run, parts):
     assert first[1] == 0
     # Everything before the new question, whole pages of it.
     assert second[1] == (first[0] + 6 - 1) // 16 * 16
-    assert re.search(r"TTFT \S+ \S+, cold \S+ \S+ \(.*\N{MULTIPLICATION SIGN}\)", out)
+    assert re.search(r"TTFT \S+ \S+, cold \S+ \S+ \(.*\N{MULTIPLICATION SIGN} as long\)", out)
+
+
+def test_the_first_answer_does_not_pay_for_the_first_use_of_the_kernels(run, parts, monkeypatch):
+    steps: list[int] = []
+    step = Engine.step
+
+    def counted(engine: Engine):
+        steps.append(len(engine.cache.snapshot().stored))
+        return step(engine)
+
+    monkeypatch.setattr(Engine, "step", counted)
+    monkeypatch.setattr(chat, "_read_line", lambda: "/quit")
+    assert run("chat", *SHORT)[0] == 0
+    assert steps == [0]
+    assert run("chat", "--no-cold", *SHORT)[0] == 0
+    assert steps == [0]
 
 
 def test_no_cold_compares_nothing(run, parts):
