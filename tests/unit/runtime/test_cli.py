@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from runtime import cli
 from runtime.result import from_json
 from runtime.workload import GENERATORS
+from tests.unit.runtime.command_line import assert_one_line, call
 
 GOOD_LINE = '{"timestamp": 0, "input_length": 10, "output_length": 2, "hash_ids": [1]}\n'
 SMALL = ("--set", "num_sessions=3")
@@ -24,27 +25,9 @@ def run(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("COLUMNS", "120")
 
     def command(*arguments: str, verb: tuple[str, ...] = ("simulate",)) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["radixcache", *verb, *arguments])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        return call(monkeypatch, capsys, *verb, *arguments)
 
     return command
-
-
-def assert_one_line(result: tuple[int, str, str], *parts: str) -> None:
-    code, _, stderr = result
-    assert code == 2
-    assert stderr.startswith("radixcache: ")
-    assert stderr.count("\n") == 1
-    assert stderr.endswith("\n")
-    assert "Traceback" not in stderr
-    for part in parts:
-        assert part in stderr
 
 
 BAD_OPTIONS = {

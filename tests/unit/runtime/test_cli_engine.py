@@ -1,5 +1,4 @@
 import builtins
-import io
 import json
 import re
 import subprocess
@@ -8,12 +7,13 @@ from importlib.util import find_spec
 
 import pytest
 
+from tests.unit.runtime.command_line import assert_one_line, call
+
 pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
 import torch
 
-from runtime import cli
 from runtime.cli import chat, model
 from runtime.engine import Engine
 from tests.architecture.sources import ROOT
@@ -36,15 +36,7 @@ def run(monkeypatch, capsys):
     """`radixcache` with arguments and piped input: exit code, stdout, stderr."""
 
     def command(*arguments: str, said: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["radixcache", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(said))
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
-        heard = capsys.readouterr()
-        return code, heard.out, heard.err
+        return call(monkeypatch, capsys, *arguments, said=said)
 
     return command
 
@@ -52,15 +44,6 @@ def run(monkeypatch, capsys):
 def counts(out: str) -> list[tuple[int, ...]]:
     """Prompt, cached and computed tokens of each answer."""
     return [tuple(int(each.replace(",", "")) for each in found) for found in COUNTS.findall(out)]
-
-
-def assert_one_line(result: tuple[int, str, str], *parts: str) -> None:
-    code, _, stderr = result
-    assert code == 2
-    assert stderr.count("\n") == 1
-    assert stderr.startswith("radixcache: ")
-    for part in parts:
-        assert part in stderr
 
 
 # What all of them share

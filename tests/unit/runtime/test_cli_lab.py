@@ -9,6 +9,7 @@ import pytest
 
 from runtime import cli
 from runtime.result import from_json
+from tests.unit.runtime.command_line import call
 
 SMALL = ("--set", "num_sessions=3", "--gpu", "L4", "--model", "Qwen3-0.6B")
 COMMANDS = {
@@ -32,14 +33,7 @@ def radixcache(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("COLUMNS", "140")
 
     def command(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["radixcache", *arguments])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        return call(monkeypatch, capsys, *arguments)
 
     return command
 

@@ -1,16 +1,15 @@
-import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.unit.runtime.command_line import assert_one_line, call
 
 pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
 import torch
 
-from runtime import cli
 from runtime.cli import model
 from runtime.result import BASELINE_LABEL, CACHE_LABEL, from_json
 from runtime.workload import bfcl
@@ -30,25 +29,9 @@ def run(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(model, "load_parts", lambda *_: (tiny_model(), tiny_text()))
 
     def command(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["radixcache", "simulate", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.StringIO())
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        return call(monkeypatch, capsys, "simulate", *arguments)
 
     return command
-
-
-def assert_one_line(result: tuple[int, str, str], *parts: str) -> None:
-    code, _, stderr = result
-    assert code == 2
-    assert stderr.count("\n") == 1
-    for part in parts:
-        assert part in stderr
 
 
 def test_the_report_is_that_of_a_simulation_with_measured_times(run):
