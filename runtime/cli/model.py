@@ -121,9 +121,9 @@ def load_parts(model: str, dtype: str, device: str) -> "tuple[Decoder, TextCodec
     """
     import torch
 
-    from runtime.models import load_model, load_text
+    from runtime.models import load_model_and_text
 
-    return load_model(model, getattr(torch, dtype), device), load_text(model)
+    return load_model_and_text(model, getattr(torch, dtype), device)
 
 
 def open_engine(options: dict[str, Any]) -> "Engine":

@@ -13,7 +13,7 @@ from runtime.engine.engine import Engine
 from runtime.engine.executor import TorchExecutor
 from runtime.engine.sampling import Sampler, require_seed
 from runtime.kv_pool import KVPool
-from runtime.models import Decoder, TextCodec, load_model, load_text
+from runtime.models import Decoder, TextCodec, load_model_and_text
 from scheduler import SchedulerConfig
 
 
@@ -144,6 +144,7 @@ def load_engine(
     """An engine for a Hugging Face folder, a GGUF file, or a name in `runtime.models.NAMED_MODELS`.
 
     Raises:
-        RadixCacheError: See `runtime.models.load_model` and `make_engine`.
+        RadixCacheError: See `runtime.models.load_model_and_text` and `make_engine`.
     """
-    return make_engine(load_model(path_or_name, dtype, device), config, text=load_text(path_or_name))
+    model, text = load_model_and_text(path_or_name, dtype, device)
+    return make_engine(model, config, text=text)

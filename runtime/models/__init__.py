@@ -11,6 +11,7 @@ from runtime.models.errors import (
 )
 from runtime.models.loading import NAMED_MODELS, load_model, locate, random_model
 from runtime.models.text import TextCodec, TextStream, load_text
+from runtime.models.together import load_model_and_text
 
 __all__ = [
     "NAMED_MODELS",
@@ -24,6 +25,7 @@ __all__ = [
     "UnsupportedModel",
     "WeightsMismatch",
     "load_model",
+    "load_model_and_text",
     "load_text",
     "locate",
     "random_model",

@@ -6,6 +6,7 @@ import torch
 
 from runtime.models.decoder import Decoder
 from runtime.models.loading.gguf import load_gguf
+from runtime.models.loading.gguf_file import GgufFile
 from runtime.models.loading.huggingface import load_huggingface
 from runtime.models.loading.named import NAMED_MODELS, locate
 from runtime.models.loading.random import random_model
@@ -26,8 +27,10 @@ def load_model(
         InvalidConfig: No such dtype, or numbers of the configuration contradict each other.
     """
     path = locate(path_or_name)
-    load = load_huggingface if path.is_dir() else load_gguf
-    return load(path, dtype=dtype, device=torch.device(device))
+    where = torch.device(device)
+    if path.is_dir():
+        return load_huggingface(path, dtype=dtype, device=where)
+    return load_gguf(GgufFile(path), dtype=dtype, device=where)
 
 
 __all__ = ["NAMED_MODELS", "load_model", "locate", "random_model"]

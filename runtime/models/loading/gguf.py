@@ -1,6 +1,5 @@
 """Weights of a GGUF file, dequantised. Names and layouts are those of llama.cpp; here they become ours."""
 
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -34,15 +33,13 @@ _LAYER_TENSORS: Final = {
 }
 
 
-def load_gguf(path: Path, *, dtype: torch.dtype, device: torch.device) -> Decoder:
+def load_gguf(file: GgufFile, *, dtype: torch.dtype, device: torch.device) -> Decoder:
     """The decoder in a file.
 
     Raises:
         ModelFileError: The file is damaged, or its tensors are not those of its configuration.
         UnsupportedModel: It asks for what the decoder does not compute.
-        MissingPackage: gguf is not installed.
     """
-    file = GgufFile(path)
     config = config_from_gguf(file)
     return build(config, GgufSource(file, config), dtype=dtype, device=device)
 

@@ -10,7 +10,15 @@ from safetensors.torch import load_file, save_file
 
 from radixcache.errors import InvalidConfig, UnknownName
 from runtime.cost.models import find_model
-from runtime.models import MissingPackage, ModelFileError, WeightsMismatch, load_model, locate, random_model
+from runtime.models import (
+    MissingPackage,
+    ModelFileError,
+    WeightsMismatch,
+    load_model,
+    load_model_and_text,
+    locate,
+    random_model,
+)
 from runtime.models.loading.huggingface_config import config_from_huggingface
 from runtime.models.loading.named import PackagedModel
 from runtime.models.weights import tensor_shapes
@@ -188,3 +196,8 @@ def test_parameters_are_as_many_as_the_cost_model_counts():
     )
     assert config.shape(shape.name, shape.source) == shape
     assert num_parameters(config) == shape.num_parameters
+
+
+def test_weights_and_tokenizer_of_a_folder_are_looked_for_together(folder):
+    with pytest.raises(ModelFileError, match=r"tokenizer\.json"):
+        load_model_and_text(folder)

@@ -9,7 +9,8 @@ import torch
 from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
-from runtime.models import load_model, load_text, locate
+from runtime.models import load_model, load_model_and_text, load_text, locate
+from runtime.models.loading import gguf_file
 from tests.unit.runtime.models.dense import DenseEngine
 from tests.unit.runtime.models.gguf_files import stored_name
 from tests.unit.runtime.models.tokenizers_of_tests import HOSTILE
@@ -148,3 +149,23 @@ def test_streaming_an_answer_gives_the_same_text(codec):
     ids = codec.encode("Grüße, 世界! 👋🏽<|im_end|>")
     stream = codec.stream()
     assert "".join([*(stream.push(each) for each in ids), stream.finish()]) == "Grüße, 世界! 👋🏽"
+
+
+def test_weights_and_tokenizer_together_are_those_apart_and_the_file_is_parsed_once(monkeypatch, decoder):
+    parsed = []
+    parse = gguf_file._open
+
+    def counted(path):
+        parsed.append(path)
+        return parse(path)
+
+    monkeypatch.setattr(gguf_file, "_open", counted)
+    model, text = load_model_and_text("smollm2")
+    assert parsed == [locate("smollm2")]
+    assert model.config == decoder.config
+    for ours, theirs in zip(model.weights.tensors(), decoder.weights.tensors(), strict=True):
+        assert torch.equal(ours, theirs)
+    apart = load_text("smollm2")
+    assert text.eos_ids == apart.eos_ids
+    for question in QUESTIONS:
+        assert text.encode(question) == apart.encode(question)
