@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 Samples = Mapping[str, list[float]]
 Setting = int | float | str | list[int]
@@ -104,15 +105,17 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Figures as lines over a size, both axes logarithmic.
+    """Figures as lines over a size.
 
     Attributes:
         name: Stem of its file.
         title: What it shows.
         x: What the size is.
         y: What was measured, with its unit.
-        lines: Points (size, value), both > 0, by name of the line.
+        lines: Points (size, value), by name of the line; values on a logarithmic axis are > 0.
         levels: Horizontal lines to hold them against, by name.
+        promises: Lines that were promised, a complexity or a bound, by name; dashed.
+        log: The axes that are logarithmic: "xy", "x", "y" or "".
     """
 
     name: str
@@ -121,6 +124,8 @@ class Picture:
     y: str
     lines: dict[str, list[tuple[float, float]]]
     levels: dict[str, float] = field(default_factory=dict)
+    promises: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    log: Literal["xy", "x", "y", ""] = "xy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
