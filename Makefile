@@ -48,10 +48,10 @@ unit: $(VENV)/dev.stamp ## every test and doctest
 	$(BIN)/pytest --numprocesses $(WORKERS)
 
 bench-smoke: $(VENV)/dev.stamp ## every benchmark once, at its smallest size
-	$(BIN)/python -m bench --size tiny
+	$(BIN)/python -m bench all --size tiny
 
 bench: $(VENV)/dev.stamp ## the benchmarks of bench/README.md
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench all
 
 soak: $(VENV)/dev.stamp ## long random operations against the oracle, and every planted fault
 	$(BIN)/pytest tests -m soak

@@ -1,65 +1,57 @@
 """The command line: `python -m bench`."""
 
-import dataclasses
 import subprocess
 import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 from rich.console import Console
+from rich.table import Table
 
-from bench.benchmarks import BENCHMARKS
-from bench.harness.drawing import draw
-from bench.harness.environment import ROOT, Environment, describe
-from bench.harness.markdown import page
-from bench.harness.report import Report, verdicts
+from bench.harness.environment import ROOT, describe
+from bench.harness.report import Report
 from bench.harness.table import render
 from bench.options import Options, Size
 from bench.peers.command import peers
+from bench.publishing.command import report as report_command
+from bench.publishing.documents import Results, file_name, results_of, save
+from bench.suites import SUITES, Suite
 
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path, resolve_path=True)
 WIDTH = 200  # where the output is no terminal
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--only", "names", multiple=True, type=click.Choice(list(BENCHMARKS)), help="Run these only.")
-@click.option(
-    "--size",
-    type=click.Choice(["tiny", "full"]),
-    default="full",
-    show_default=True,
-    help="tiny: show that everything runs; full: numbers worth reading.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For all token material.")
-@click.option(
-    "--trace",
-    type=EXISTING,
-    help="A trace in the Mooncake format to replay instead of a generated one.",
-)
-@click.option("--agents", type=EXISTING, help="Agent runs to replay, a conversation of chat messages a line.")
-@click.option("--tools", type=EXISTING, help="Schemas of the tools these agents had, a JSON list.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write the JSON document here, too.",
-)
-@click.option(
-    "--markdown",
-    "markdown_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write the tables here as Markdown, for bench/results.",
-)
-@click.option(
-    "--pictures",
-    "picture_folder",
-    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
-    help="Draw the pictures into this folder, as SVG.",
-)
 @click.pass_context
-def main(
-    context: click.Context,
+def main(context: click.Context) -> None:
+    """Time radixcache beside its bounds and other engines' caches, and check every result.
+
+    Timings never fail; wrong results do, with exit code 1. Without a command: what there is to run.
+    """
+    if context.invoked_subcommand is None:
+        _list(_console())
+
+
+def _list(console: Console) -> None:
+    table = Table(title="python -m bench SUITE", title_justify="left")
+    for column in ("suite", "question", "benchmarks"):
+        table.add_column(column)
+    for name, suite in SUITES.items():
+        table.add_row(name, suite.question, ", ".join(suite.benchmarks))
+    table.add_row("all", "All of these.", "")
+    for name, command in main.commands.items():
+        if name not in SUITES and name != "all":
+            table.add_row(name, command.get_short_help_str(limit=WIDTH), "")
+    console.print(table)
+
+
+def _run(
+    suite: str,
+    *,
     names: tuple[str, ...],
     size: Size,
     seed: int,
@@ -67,34 +59,42 @@ def main(
     agents: Path | None,
     tools: Path | None,
     json_file: Path | None,
-    markdown_file: Path | None,
-    picture_folder: Path | None,
+    folder: Path | None,
 ) -> None:
-    """Time radixcache beside its bounds, check every result, and end with one line of JSON.
-
-    Timings never fail; wrong results do, with exit code 1.
-    """
-    if context.invoked_subcommand is not None:
-        return
     options = Options(size=size, seed=seed, trace=_text(trace), agents=_text(agents), tools=_text(tools))
     environment = describe()
     reports = []
-    for name in names or BENCHMARKS:
+    for name in names or _benchmarks(suite):
         click.echo(f"running {name} ...", err=True)
         reports.append(_isolated(name, options))
     console = _console()
     for report in reports:
         console.print(render(report))
-    if markdown_file is not None:
-        settings = f"size {size}, seed {seed}, page size {options.page_size}"
-        markdown_file.write_text(page(environment, settings, reports), encoding="utf-8")
-    if picture_folder is not None:
-        for picture in (picture for report in reports for picture in report.pictures):
-            (picture_folder / f"{picture.name}.svg").write_text(draw(picture), encoding="utf-8")
-    _finish(environment, options, reports, json_file)
+    results = results_of(suite, environment, options, reports)
+    if folder is not None:
+        month = datetime.now(UTC).strftime("%Y%m")
+        for theme, part in _by_suite(results):
+            save(part, folder / file_name(theme, environment, month))
+    line = msgspec.json.encode(results)
+    if json_file is not None:
+        json_file.write_bytes(line + b"\n")
+    click.echo(line.decode())
+    if any(report.error for report in reports):
+        sys.exit(1)
 
 
-main.add_command(peers)
+def _benchmarks(suite: str) -> tuple[str, ...]:
+    if suite in SUITES:
+        return SUITES[suite].benchmarks
+    return tuple(name for part in SUITES.values() for name in part.benchmarks)
+
+
+def _by_suite(results: Results) -> list[tuple[str, Results]]:
+    parts = [
+        (theme, [run for run in results.runs if run.report.name in suite.benchmarks and not run.report.error])
+        for theme, suite in SUITES.items()
+    ]
+    return [(theme, Results(suite=theme, runs=runs)) for theme, runs in parts if runs]
 
 
 def _isolated(name: str, options: Options) -> Report:
@@ -119,26 +119,59 @@ def _console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=WIDTH)
 
 
-def _finish(
-    environment: Environment, options: Options, reports: list[Report], json_file: Path | None
-) -> None:
-    trace, agents, tools = (
-        None if path is None else Path(path).name for path in (options.trace, options.agents, options.tools)
-    )
-    shown = dataclasses.replace(options, trace=trace, agents=agents, tools=tools)
-    document = {
-        "format": "radixcache-bench-1",
-        **environment,
-        "seed": options.seed,
-        "options": shown,
-        "limits": [
-            verdict | {"benchmark": report.name} for report in reports for verdict in verdicts(report)
-        ],
-        "benchmarks": reports,
-    }
-    line = msgspec.json.encode(document)
-    if json_file is not None:
-        json_file.write_bytes(line + b"\n")
-    click.echo(line.decode())
-    if any(report.error for report in reports):
-        sys.exit(1)
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What every suite takes."""
+    for option in reversed(
+        (
+            click.option(
+                "--size",
+                type=click.Choice(["tiny", "full"]),
+                default="full",
+                show_default=True,
+                help="tiny: show that everything runs; full: numbers worth reading.",
+            ),
+            click.option(
+                "--seed", type=click.IntRange(0), default=0, show_default=True, help="For all token material."
+            ),
+            click.option(
+                "--trace", type=EXISTING, help="A trace in the Mooncake format instead of a generated one."
+            ),
+            click.option(
+                "--agents",
+                type=EXISTING,
+                help="Agent runs, a conversation of chat messages a line.",
+            ),
+            click.option("--tools", type=EXISTING, help="Schemas of these agents' tools, a JSON list."),
+            click.option(
+                "--json",
+                "json_file",
+                type=click.Path(dir_okay=False, writable=True, path_type=Path),
+                help="Write the JSON document here, too.",
+            ),
+            click.option(
+                "--into",
+                "folder",
+                type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+                help="Keep the results in this folder, a file a suite; other benchmarks in such a file stay.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _add_suite(name: str, suite: Suite | None) -> None:
+    choices = click.Choice(list(_benchmarks(name)))
+
+    @main.command(name, help="All suites below." if suite is None else suite.question)
+    @click.option("--only", "names", multiple=True, type=choices, help="Run these only.")
+    @_options
+    def run_suite(**settings: Any) -> None:
+        _run(name, **settings)
+
+
+for _name, _suite in SUITES.items():
+    _add_suite(_name, _suite)
+_add_suite("all", None)
+main.add_command(peers)
+main.add_command(report_command)

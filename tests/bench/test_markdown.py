@@ -1,9 +1,8 @@
-from bench.harness.environment import describe
-from bench.harness.markdown import page
+from bench.harness.markdown import section
 from bench.harness.report import Bound, Figure, Limit, Report
 
 
-def test_page_names_the_run_and_shows_every_figure_with_its_verdict():
+def test_section_shows_every_figure_with_its_verdict():
     figure = Figure(
         name="peek",
         unit="us",
@@ -11,13 +10,12 @@ def test_page_names_the_run_and_shows_every_figure_with_its_verdict():
         bound=Bound(name="floor", samples={"cpu": [1.0], "wall": [1.0]}),
         limits=(Limit(statistic="max", factor=4.0),),
     )
-    text = page(describe(), "size full", [Report(name="peek", question="how long?", figures=(figure,))])
-    assert "* size full" in text
-    assert "## peek: how long?" in text
+    text = "\n".join(section(Report(name="peek", question="how long?", figures=(figure,)), ["above"]))
+    assert text.startswith("## peek: how long?\n\nabove\n| figure")
     assert "| peek [us] | cpu | 1 | 2 | 2 | 3 | 3 | floor: 1 | 2.00 | max <= 4 x bound: holds |" in text
     assert "max <= 4 x bound: **missed**" in text
 
 
 def test_failed_benchmark_shows_its_last_line():
-    text = page(describe(), "", [Report(name="x", question="", error="Traceback\nWrongResult: pages")])
-    assert "Failed: WrongResult: pages" in text
+    lines = section(Report(name="x", question="", error="Traceback\nWrongResult: pages"))
+    assert "Failed: WrongResult: pages" in lines

@@ -1,0 +1,1 @@
+"""Result files, and the pages and README parts that are made of them. Measures nothing."""
