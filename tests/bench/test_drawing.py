@@ -1,3 +1,4 @@
+import re
 import xml.etree.ElementTree as ET
 
 from bench.harness.drawing import draw
@@ -22,3 +23,40 @@ def test_picture_is_small_valid_svg_with_its_words():
 
 def test_same_picture_gives_the_same_bytes():
     assert draw(PICTURE) == draw(PICTURE)
+
+
+def picture_of(num_lines: int, num_points: int = 3) -> Picture:
+    lines = {f"line {k}": [(10.0**at, k + 1.0) for at in range(num_points)] for k in range(num_lines)}
+    return Picture(name="n", title="t", x="x", y="y", lines=lines, promises={"p": [(1, 1), (100, 2)]})
+
+
+def texts_of(drawn: str) -> list[str | None]:
+    return [element.text for element in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_every_line_is_drawn_however_many_and_a_long_legend_names_their_ends():
+    texts = texts_of(draw(picture_of(13)))
+    assert {f"line {k}: {k + 1}" for k in range(13)} <= set(texts)
+    assert "13" not in texts
+
+
+def test_few_lines_have_their_last_value_at_the_end():
+    assert {"line 0", "line 1", "1", "2"} <= set(texts_of(draw(picture_of(2))))
+
+
+def test_promises_and_levels_have_dashes_of_their_own():
+    lines = {"ours": [(1.0, 1.0), (10.0, 2.0)]}
+    promises = {"flat": [(1.0, 1.0), (10.0, 1.0)], "linear": [(1.0, 1.0), (10.0, 10.0)]}
+    drawn = draw(
+        Picture(name="n", title="t", x="x", y="y", lines=lines, promises=promises, levels={"limit": 5})
+    )
+    assert len(set(re.findall(r"stroke-dasharray: ([^;\"]+)", drawn))) == 3
+
+
+def test_ticks_are_the_measured_sizes_where_these_are_few():
+    lines = {"ours": [(1.0, 1.0), (48.0, 2.0), (2_048.0, 3.0)]}
+    assert {"1", "48", "2,048"} <= set(
+        texts_of(draw(Picture(name="n", title="t", x="x", y="y", lines=lines)))
+    )
+    lines = {"curve": [(1e5 * 1.1**k, k + 1.0) for k in range(60)]}
+    assert {"1 M", "10 M"} <= set(texts_of(draw(Picture(name="n", title="t", x="x", y="y", lines=lines))))
