@@ -17,6 +17,7 @@ from runtime.lab import CapacityCurve, PageTrace, lru_curve, optimum_tokens
 LIMIT = Limit(statistic="median", plus=100.0)
 TOLERANCE = 5e-5
 CEILING, OPTIMUM, CURVE = "infinite cache", "clairvoyant optimum", "LRU curve"
+BESIDE = {CEILING: "", OPTIMUM: ", beside the optimum", CURVE: ", beside the curve"}
 NUM_OPTIMA = 12
 """Capacities at which the optimum is drawn, besides those that are replayed."""
 
@@ -127,7 +128,7 @@ def _hit_rates(
     )
     return [
         Figure(
-            name=f"hit rate, {capacity:,} tokens of capacity, beside the {name}",
+            name=f"hit rate, {capacity:,} tokens of capacity" + BESIDE[name],
             unit="share of prompt tokens",
             samples={"value": [hit_rate]},
             bound=Bound(name=name, samples={"value": [tokens / curve.prompt_tokens]}),
