@@ -7,7 +7,7 @@ from bench.options import Options
 from bench.scenarios.published_pages import PublishedPages
 
 FLAT = Limit(statistic="median", factor=2.0, source="ours, for 'flat'")
-RESERVE, PUBLISH, COPY = "reserve", "advance + publish", "copy of tokens and page ids"
+RESERVE, PUBLISH, COPY = "reserve", "advance + publish", "copy of the tokens and page ids"
 NAMES = (RESERVE, PUBLISH, COPY)
 TREE_PAGES = 16
 WARM_UP = 3

@@ -1,7 +1,6 @@
 """Promised complexities as lines to draw beside what was measured.
 
-A line is fixed by the smallest sizes and foretells the larger ones, so what grows faster than promised leaves
-it upwards.
+A line is fixed by smaller sizes and foretells the largest, so what grows faster than promised ends above it.
 """
 
 from math import log
@@ -28,8 +27,8 @@ def logarithmic(points: Points) -> Points:
 
 
 def linear(points: Points) -> Points:
-    """O(n): a + c * n through the first point and the middle one; c is not below 0."""
-    (first, cost), (middle, more) = points[0], points[len(points) // 2]
+    """O(n): a + c * n through the first point and the last but one; c is not below 0."""
+    (first, cost), (middle, more) = points[0], points[max(0, len(points) - 2)]
     slope = max(0.0, (more - cost) / (middle - first)) if middle != first else 0.0
     return [(size, cost + slope * (size - first)) for size, _ in points]
 

@@ -9,6 +9,7 @@ from bench.harness.timing import Stopwatch
 from bench.scenarios.life import serve
 from bench.workloads.material import VOCABULARY, Leaves, random_ids
 from radixcache import CacheConfig, PrefixCache, Tokens, check
+from radixcache.allocator import PageArray
 
 
 class PublishedPages:
@@ -33,6 +34,8 @@ class PublishedPages:
         for number in range(num_leaves):
             serve(self.cache, Tokens(leaves.prompt(number)))
         shared = leaves.prompt(0)[:page_size]
+        self._tokens = memoryview(bytearray(4 * num_pages * page_size))
+        self._pages = np.empty(num_pages, dtype=np.int32)
         self._ids = np.concatenate([shared, random_ids(seed, num_pages * page_size + 1)])
 
     def _prompt(self, number: int) -> Tokens:
@@ -42,7 +45,7 @@ class PublishedPages:
         return Tokens(ids)
 
     def publish(self, reserving: Stopwatch, publishing: Stopwatch, copying: Stopwatch) -> None:
-        """One round: time reserving, then advancing with publishing, then copying as many bytes.
+        """One round: time reserving, then advancing with publishing, then copying as much.
 
         Raises:
             WrongResult: Not all pages became visible.
@@ -59,10 +62,15 @@ class PublishedPages:
 
         reserving.time(partial(seq.reserve, num_tokens))
         publishing.time(advance_and_publish)
-        data, table = prompt.data, seq.page_table
-        copying.time(lambda: (data[4 * page_size :], table[1:].tobytes()))
+        copying.time(partial(self._copy, prompt.data, seq.page_table))
         expect("published tokens", seq.published_len, page_size + num_tokens)
         seq.abort()
+
+    def _copy(self, data: bytes, page_table: PageArray) -> None:
+        """The bound: tokens and page ids, into memory that is there already."""
+        start = 4 * self.cache.config.page_size
+        self._tokens[:] = memoryview(data)[start : start + len(self._tokens)]
+        self._pages[:] = page_table[1:]
 
     def verify(self) -> None:
         """Everything that was published is found, and nothing was evicted.
