@@ -43,7 +43,8 @@ def test_step_that_admits_nobody(benchmark: BenchmarkFixture, num_waiting: int, 
         "lpm", 16, num_waiting, iter(stream), num_steps=STEPS + 1, page_size=PAGE_SIZE, seed=0
     )
     watch = Stopwatch()
-    benchmark.group = f"schedule and commit, 16 run, nobody enters, {'retried' if disturbed else 'unchanged'}"
+    before = "one went and one came" if disturbed else "nothing changed"
+    benchmark.group = f"schedule and commit, 16 run, nobody enters, {before}"
     benchmark.pedantic(  # type: ignore[no-untyped-call]
         scenario.step, args=(watch,), kwargs={"disturbed": disturbed}, rounds=STEPS
     )
