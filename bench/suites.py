@@ -31,6 +31,7 @@ SUITES = {
         benchmarks=(
             "peek",
             "making_tokens",
+            "publish",
             "deep_path",
             "evict_insert",
             "lock",

@@ -66,7 +66,7 @@ def run(options: Options) -> Report:
         },
         figures=tuple(figures),
         notes=(
-            "Simulated. TTFT includes the time in the queue.",
+            "Simulated: a repetition gives the same times, so each has one sample. TTFT includes the queue.",
             "Hit rates are held against lpm, which bounds nothing; times against fcfs, which keeps order.",
             "The default bound is 512, or as many as waited when the request came.",
             *notes,

@@ -1,19 +1,22 @@
 """Opening, reading and closing a path of many nodes."""
 
-from bench.harness.report import Bound, Figure, Limit, Report
+from bench.harness.promises import linear, median_point
+from bench.harness.report import Bound, Figure, Limit, Picture, Points, Report
 from bench.harness.timing import alternate
 from bench.options import Options
 from bench.scenarios.deep_path import DeepPath
 
 LIMIT = Limit(statistic="median", plus=300.0)
 LIMITED_DEPTH = 512
+BOUND = "startswith loop"
 
 
 def run(options: Options) -> Report:
     """See the module."""
-    depths = (8,) if options.size == "tiny" else (64, LIMITED_DEPTH, 4096)
+    depths = (2, 8) if options.size == "tiny" else (1, 8, 64, LIMITED_DEPTH, 4096)
     num_samples = options.pick(tiny=5, full=200)
     figures: list[Figure] = []
+    lines: dict[str, Points] = {}
     for depth in depths:
         scenario = DeepPath(depth, options.page_size, options.seed)
         scenario.verify()
@@ -22,13 +25,15 @@ def run(options: Options) -> Report:
                 "open + page_table + close": scenario.open_and_close,
                 "open + page_table + abort": scenario.open_and_abort,
                 "peek": scenario.peek,
-                "bound": scenario.compare_edges,
+                BOUND: scenario.compare_edges,
             },
             num_samples=num_samples,
             calls_per_sample=1,
         )
         scenario.verify()
-        bound = Bound(name="startswith loop", samples=samples.pop("bound"))
+        for name, taken in samples.items():
+            lines.setdefault(name, []).append(median_point(depth, taken))
+        bound = Bound(name=BOUND, samples=samples.pop(BOUND))
         figures.extend(
             Figure(
                 name=f"{name}, {depth:,} nodes",
@@ -50,5 +55,19 @@ def run(options: Options) -> Report:
                 "path: every node is locked and unlocked, the worst case."
             ),
             "The bound is a Python loop of as many `startswith` as there are edges, and nothing else.",
+        ),
+        pictures=(
+            Picture(
+                name="deep_path",
+                title="Opening and closing a path of many nodes",
+                x="nodes of the path",
+                y="median CPU time [us]",
+                lines=lines,
+                promises={
+                    f"promised: a + c x nodes ({name})": linear(points)
+                    for name, points in lines.items()
+                    if name != BOUND
+                },
+            ),
         ),
     )

@@ -1,13 +1,12 @@
 """What planning a step costs when many wait and none fits."""
 
-from collections.abc import Iterator
-
 from bench.benchmarks.traces import trace_of
-from bench.harness.report import Bound, Figure, Limit, Report
+from bench.harness.promises import flat, median_point
+from bench.harness.report import Bound, Figure, Limit, Picture, Points, Report
 from bench.harness.timing import Samples, Stopwatch, frozen_heap
 from bench.options import Options
 from bench.scenarios.full_pool import FullPool
-from bench.workloads.prompt_stream import PromptStream, StreamedRequest
+from bench.workloads.prompt_stream import PromptStream
 from scheduler.policies import QUEUE_POLICIES
 
 SHORTEST, LONGEST = 4_096, 12_288
@@ -22,34 +21,40 @@ STATES = {"nothing changed": False, "the head is tried again": True}
 def run(options: Options) -> Report:
     """See the module."""
     tiny = options.size == "tiny"
-    num_waiting, steps = options.pick(tiny=20, full=10_000), options.pick(tiny=3, full=300)
+    lengths, steps = (8, 20) if tiny else (128, 2_048, 10_000), options.pick(tiny=5, full=300)
     stream = PromptStream(trace_of(options), SHORTEST, LONGEST)
     figures: list[Figure] = []
+    lines: dict[str, dict[str, Points]] = {state: {} for state in STATES}
     for policy in QUEUE_POLICIES:
         for num_running in (1, USUAL, 256) if policy == "lpm" and not tiny else (USUAL,):
-            alone = _steps(options, policy, num_running, 0, iter(stream), steps)
-            beside = _steps(options, policy, num_running, num_waiting, iter(stream), steps)
+            shown = lengths if num_running == USUAL else lengths[-1:]
+            taken = _steps(options, policy, num_running, (0, *shown), stream, steps)
             figures += [
                 Figure(
                     name=f"schedule, {policy}, {num_running} run, {num_waiting:,} wait, {state}",
                     unit="us",
-                    samples=beside[state],
-                    bound=Bound(name="nobody waits", samples=alone[state]),
+                    samples=taken[state][num_waiting],
+                    bound=Bound(name="nobody waits", samples=taken[state][0]),
                     limits=LIMITS,
                 )
+                for num_waiting in shown
                 for state in STATES
             ]
+            for state in STATES if num_running == USUAL else ():
+                lines[state][policy] = [median_point(size, taken[state][size]) for size in shown]
     return Report(
         name="idle_schedule",
         question="what does a step cost that admits nobody, however many wait?",
         config={
-            "waiting": num_waiting,
+            "waiting": list(lengths),
             "prompt_tokens": [SHORTEST, LONGEST],
             "running": [1, USUAL, 256],
             "steps": steps,
         },
         figures=tuple(figures),
+        pictures=tuple(_picture(state, lines[state]) for state in STATES),
         notes=(
+            "Queues of all lengths, and none, take turns, a step each.",
             (
                 "Those who run decode one token a step and have, by the admission rule, all pages; that "
                 "nobody else comes in is checked at every step. Only `schedule` is timed, rows included."
@@ -67,26 +72,45 @@ def _steps(
     options: Options,
     policy: str,
     num_running: int,
-    num_waiting: int,
-    requests: Iterator[StreamedRequest],
+    lengths: tuple[int, ...],
+    stream: PromptStream,
     steps: int,
-) -> dict[str, Samples]:
-    scenario = FullPool(
-        policy,
-        num_running,
-        num_waiting,
-        requests,
-        num_steps=2 * (steps + 1),
-        page_size=options.page_size,
-        seed=options.seed,
-    )
+) -> dict[str, dict[int, Samples]]:
+    """Samples by state and queue length, all lengths in turn."""
+    scenarios = {
+        num_waiting: FullPool(
+            policy,
+            num_running,
+            num_waiting,
+            iter(stream),
+            num_steps=2 * (steps + 1),
+            page_size=options.page_size,
+            seed=options.seed,
+        )
+        for num_waiting in lengths
+    }
     samples = {}
     for state, disturbed in STATES.items():
-        watch = Stopwatch()
+        watches = {num_waiting: Stopwatch() for num_waiting in lengths}
         with frozen_heap():
-            scenario.step(Stopwatch(), disturbed=disturbed)
+            for scenario in scenarios.values():
+                scenario.step(Stopwatch(), disturbed=disturbed)
             for _ in range(steps):
-                scenario.step(watch, disturbed=disturbed)
-        samples[state] = watch.samples()
-    scenario.verify()
+                for num_waiting, scenario in scenarios.items():
+                    scenario.step(watches[num_waiting], disturbed=disturbed)
+        samples[state] = {num_waiting: watch.samples() for num_waiting, watch in watches.items()}
+    for scenario in scenarios.values():
+        scenario.verify()
     return samples
+
+
+def _picture(state: str, lines: dict[str, Points]) -> Picture:
+    return Picture(
+        name=f"idle_schedule_{'retried' if STATES[state] else 'unchanged'}",
+        title=f"Planning a step that admits nobody, {USUAL} run: {state}",
+        x="requests that wait",
+        y="median CPU time [us]",
+        lines=lines,
+        levels={"limit": LIMITS[0].plus},
+        promises={"promised: flat (lpm)": flat(lines["lpm"])},
+    )

@@ -31,7 +31,7 @@ def run(options: Options) -> Report:
             )
             scenario.verify()
             with frozen_heap():
-                for _ in range(2 if spread else rounds):
+                for _ in range(5 if spread and options.size == "full" else rounds):
                     scenario.lead()
             figures += [
                 Figure(

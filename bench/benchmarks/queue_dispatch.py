@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from bench.benchmarks.traces import trace_of
-from bench.harness.report import Bound, Figure, Limit, Picture, Report
+from bench.harness.promises import flat
+from bench.harness.report import Bound, Figure, Limit, Picture, Points, Report
 from bench.harness.timing import CPU, Samples, Stopwatch, empty_section, frozen_heap
 from bench.options import Options
 from bench.scenarios.saturated_queue import SaturatedQueue
@@ -11,8 +12,9 @@ from bench.workloads.prompt_stream import PromptStream
 from scheduler.policies import QUEUE_POLICIES
 
 SHORTEST, LONGEST = 4_096, 12_288
-LIMITED = (128, 2_048, 10_000)
-DRAWN = "lpm"
+LENGTHS = (128, 512, 2_048, 10_000)
+BESIDE = "lpm"
+"""The order that stands beside matching everybody anew."""
 BRUTE_FORCE = "matching everybody anew"
 LIMITS = (Limit(statistic="mean", plus=100.0), Limit(statistic="p99", plus=1000.0))
 ENTRIES = Limit(statistic="max", plus=24.0, source="ours, for 'a small constant'")
@@ -33,7 +35,7 @@ NOTES = (
     ),
     (
         "Entries are those of every dictionary, list, heap and array of the queue, and the nodes of its "
-        "tree; not among them is one byte for each page of the pool."
+        "tree; not among them is one byte for each page of the pool. Counting again gives the same number."
     ),
 )
 
@@ -44,7 +46,7 @@ class _Found:
     arrivals: list[Figure] = field(default_factory=list)
     entries: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    lines: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: {DRAWN: [], BRUTE_FORCE: []})
+    lines: dict[str, Points] = field(default_factory=dict)
 
 
 def run(options: Options) -> Report:
@@ -54,10 +56,9 @@ def run(options: Options) -> Report:
     stream = PromptStream(trace, SHORTEST, LONGEST)
     capacity = options.pick(tiny=200_000, full=1_000_000)
     times, checks = options.pick(tiny=10, full=1_000), options.pick(tiny=2, full=10)
-    limited = (8, 16) if tiny else LIMITED
     found = _Found()
-    for num_waiting in limited if tiny else (32, 128, 512, 2_048, 10_000):
-        for policy in QUEUE_POLICIES if num_waiting in limited else (DRAWN,):
+    for num_waiting in (8, 16) if tiny else LENGTHS:
+        for policy in QUEUE_POLICIES:
             queue = SaturatedQueue(
                 policy,
                 num_waiting,
@@ -94,6 +95,7 @@ def run(options: Options) -> Report:
                 y="mean CPU time [us]",
                 lines=found.lines,
                 levels={"limit": LIMITS[0].plus},
+                promises={f"flat ({BESIDE})": flat(found.lines[BESIDE])},
             ),
         ),
     )
@@ -115,12 +117,12 @@ def _dispatch(queue: SaturatedQueue, times: int, checks: int) -> Samples:
 def _note(found: _Found, queue: SaturatedQueue, rematch: Samples) -> None:
     """Put down what was measured on a queue."""
     name = f"{queue.policy}, {queue.num_waiting:,} waiting"
-    is_drawn = queue.policy == DRAWN
+    is_beside = queue.policy == BESIDE
     dispatch = Figure(
         name=f"a dispatch, {name}",
         unit="us",
         samples=queue.dispatches.samples(),
-        bound=Bound(name=BRUTE_FORCE, samples=rematch) if is_drawn else None,
+        bound=Bound(name=BRUTE_FORCE, samples=rematch) if is_beside else None,
         limits=LIMITS,
     )
     entries = queue.entries()
@@ -134,10 +136,10 @@ def _note(found: _Found, queue: SaturatedQueue, rematch: Samples) -> None:
             limits=(ENTRIES,),
         )
     )
-    if is_drawn:
+    found.lines.setdefault(queue.policy, []).append((queue.num_waiting, dispatch.statistic("mean", CPU)))
+    if is_beside:
         brute = Figure(name="", unit="us", samples=rematch)
-        for line, figure in ((DRAWN, dispatch), (BRUTE_FORCE, brute)):
-            found.lines[line].append((queue.num_waiting, figure.statistic("mean", CPU)))
+        found.lines.setdefault(BRUTE_FORCE, []).append((queue.num_waiting, brute.statistic("mean", CPU)))
         largest = sorted(entries.items(), key=lambda entry: -entry[1])[:6]
         found.notes.append(
             f"{name}: {queue.dispatches.num_sections / len(dispatch.samples[CPU]):.1f} timed sections a "

@@ -26,7 +26,7 @@ NUM_STEPPED = 200
 def run(options: Options) -> Report:
     """See the module."""
     workload = workload_of(options)
-    repetitions = options.pick(tiny=1, full=3)
+    repetitions = options.pick(tiny=1, full=5)
     _verify(workload)
     figures, notes = [], []
     for policy, rate_scale, limit in CASES:

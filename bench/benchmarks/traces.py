@@ -1,5 +1,6 @@
 """Which trace a run replays, and at which capacities."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from bench.options import Options
 from bench.workloads.generated_trace import generate
 from bench.workloads.trace import BLOCK_SIZE, Trace
+from runtime.lab import PageTrace, page_trace
 from runtime.workload import Poisson, Workload
 from runtime.workload.model import Blocks, Session, Turn
 from runtime.workload.traces.mooncake import load_mooncake
@@ -50,6 +52,20 @@ def workload_of(options: Options) -> Workload:
 def _turn(trace: Trace, request: int) -> Turn:
     prompt = Blocks(trace.blocks(request), BLOCK_SIZE, int(trace.prompt_lens[request]))
     return Turn(segments=(prompt,), output_len=int(trace.output_lens[request]))
+
+
+def replayed_pages(trace: Trace, page_size: int) -> PageTrace:
+    """What the laboratory makes of a trace as `bench.scenarios.replay` serves it.
+
+    That computes the KV of every output token, an engine not that of the last one: hence one token more.
+    """
+    one_more = replace(trace, output_lens=trace.output_lens + 1)
+    sessions = (
+        Session(session_id=f"request-{number}", start_s=float(number), turns=(_turn(one_more, number),))
+        for number in range(len(trace))
+    )
+    workload = Workload(name=trace.name, sessions=tuple(sessions), block_size=BLOCK_SIZE)
+    return page_trace(workload, page_size=page_size)
 
 
 def capacities(options: Options) -> tuple[int, ...]:

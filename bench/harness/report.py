@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Samples = Mapping[str, list[float]]
+Points = list[tuple[float, float]]
 Setting = int | float | str | list[int]
 
 
@@ -112,7 +113,8 @@ class Picture:
         title: What it shows.
         x: What the size is.
         y: What was measured, with its unit.
-        lines: Points (size, value), by name of the line; values on a logarithmic axis are > 0.
+        lines: Points (size, value), by name of the line; values on a logarithmic axis are > 0. Every point
+            is marked, but for lines of more than 32, which are curves.
         levels: Horizontal lines to hold them against, by name.
         promises: Lines that were promised, a complexity or a bound, by name; dashed.
         log: The axes that are logarithmic: "xy", "x", "y" or "".
@@ -122,9 +124,9 @@ class Picture:
     title: str
     x: str
     y: str
-    lines: dict[str, list[tuple[float, float]]]
+    lines: dict[str, Points]
     levels: dict[str, float] = field(default_factory=dict)
-    promises: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    promises: dict[str, Points] = field(default_factory=dict)
     log: Literal["xy", "x", "y", ""] = "xy"
 
 

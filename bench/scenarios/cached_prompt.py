@@ -27,6 +27,18 @@ class CachedPrompt:
         """The lookup."""
         return self.cache.peek(self.prompt)
 
+    def open_and_close(self) -> None:
+        """Hold it, read its page table, let it go. Nothing is computed, so nothing is published."""
+        seq = self.cache.open(self.prompt)
+        _ = seq.page_table
+        seq.close()
+
+    def open_and_abort(self) -> None:
+        """The same, ended by `abort`."""
+        seq = self.cache.open(self.prompt)
+        _ = seq.page_table
+        seq.abort()
+
     def compare(self) -> bool:
         """The bound: the same bytes, from two buffers, with `==`."""
         return self._one == self._other
@@ -38,6 +50,11 @@ class CachedPrompt:
             WrongResult: Not so.
         """
         expect("matched tokens", self.cache.peek(self.prompt).matched_len, self.num_tokens)
+        with self.cache.open(self.prompt) as seq:
+            expect(
+                "pages of the page table", len(seq.page_table), self.num_tokens // self.cache.config.page_size
+            )
+        expect("locked pages at rest", self.cache.pages.locked, 0)
         expect("buffers are equal", self.compare(), wanted=True)
         expect("buffers are one", self._one is self._other, wanted=False)
         check(self.cache)
