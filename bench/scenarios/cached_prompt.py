@@ -27,6 +27,12 @@ class CachedPrompt:
         """The lookup."""
         return self.cache.peek(self.prompt)
 
+    def open_and_close(self) -> None:
+        """Open, page table, close. Nothing is reserved, so nothing is published."""
+        seq = self.cache.open(self.prompt)
+        _ = seq.page_table
+        seq.close()
+
     def compare(self) -> bool:
         """The bound: the same bytes, from two buffers, with `==`."""
         return self._one == self._other
