@@ -1,0 +1,5 @@
+"""`python -m bench.instructions`."""
+
+from bench.instructions.command import instructions
+
+instructions(prog_name="python -m bench.instructions")
