@@ -15,6 +15,7 @@ from rich.table import Table
 from bench.harness.environment import ROOT, describe
 from bench.harness.report import Report
 from bench.harness.table import render
+from bench.instructions.command import instructions
 from bench.options import Options, Size
 from bench.peers.command import peers
 from bench.publishing.command import report as report_command
@@ -174,4 +175,5 @@ for _name, _suite in SUITES.items():
     _add_suite(_name, _suite)
 _add_suite("all", None)
 main.add_command(peers)
+main.add_command(instructions)
 main.add_command(report_command)
