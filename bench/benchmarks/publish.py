@@ -61,6 +61,7 @@ def run(options: Options) -> Report:
                 "Every round publishes content that nobody has, behind a page that all share; nothing is "
                 "evicted. Every call is timed on its own and contains an empty section's time."
             ),
+            "What the processor's caches do to long runs of pages shows in the copy as well.",
             "After the timing, all that was published is found, page for page.",
         ),
         pictures=(_size_picture(by_size), _tree_picture(by_count)),
