@@ -113,7 +113,7 @@ SETUPS: tuple[Setup, ...] = (
 )
 
 GROWTHS = (
-    Growth("lock + unlock, depth 1", "lock + unlock, depth 64", 1.1),
+    Growth("lock + unlock, depth 1", "lock + unlock, depth 64", 1.25),
     Growth("evict a page, 1,000 leaves", "evict a page, 10,000 leaves", 1.1),
     Growth("a request that evicts, 1,000 leaves", "a request that evicts, 10,000 leaves", 1.1),
     Growth("a step that serves one, lpm, 128 waiting", "a step that serves one, lpm, 1,024 waiting", 1.1),

@@ -22,7 +22,6 @@ _CODE = bytes.fromhex(
     "4887db"  # exchange rbx with itself
     "4889d0 c3"  # return rdx
 )
-_RUNNING_ON_VALGRIND = 0x1001
 _CALLGRIND = int.from_bytes(b"CT", "big") << 16
 _ZERO, _DUMP, _START, _STOP = (_CALLGRIND + number for number in (1, 3, 4, 5))
 
@@ -52,10 +51,6 @@ class Requests:
 
     def _request(self, number: int, argument: int = 0) -> Request:
         return partial(self._call, (ctypes.c_uint64 * 6)(number, argument), 0)
-
-    def are_heard(self) -> bool:
-        """Whether valgrind runs this program."""
-        return bool(self._request(_RUNNING_ON_VALGRIND)())
 
     def start(self) -> Request:
         """Count from now on. Until then a program runs several times faster."""

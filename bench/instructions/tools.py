@@ -63,9 +63,9 @@ def key(tools: Tools) -> Key:
 
 
 def _processor_features() -> list[str]:
-    cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    line = next((line for line in cpuinfo.splitlines() if line.startswith("flags")), "")
-    there = set(line.split())
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    there = set(next((line for line in lines if line.startswith("flags")), "").split())
     return [name for name in _PASSED_ON if name in there]
 
 
