@@ -11,8 +11,6 @@ from runtime.lab.probe import Limits
 LoadRuns = Mapping[str, Mapping[float, Sequence[LoadPoint]]]
 """By contender, by rate: a point for each repetition. The first contender is the one without a cache."""
 
-NONE = "(0: not even the lowest)"
-
 
 class Metric(NamedTuple):
     """A column of a point.
@@ -119,7 +117,7 @@ def _capacities(load: Load) -> list[Figure]:
         is_baseline = contender == load.baseline
         made.append(
             Figure(
-                name=f"{load.times} capacity, {contender} {NONE if 0.0 in found else ''}".rstrip(),
+                name=f"{load.times} capacity, {contender}",
                 unit=load.unit,
                 samples={"value": found},
                 bound=None if is_baseline else Bound(name=load.baseline, samples={"value": without}),
@@ -215,5 +213,5 @@ def limits_note(limits: Limits) -> str:
     return (
         f"Goodput counts requests with a TTFT of at most {limits.ttft_s:g} s and a TPOT of at most "
         f"{limits.tpot_s * 1e3:g} ms (both limits are ours). The capacity is the largest rate of the grid at "
-        f"which, as at all lower ones, {SHARE:.0%} of the requests keep both."
+        f"which, as at all lower ones, {SHARE:.0%} of the requests keep both; 0 if at none."
     )
