@@ -6,7 +6,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import monotonic
 
 import click
 import msgspec
@@ -75,7 +74,8 @@ def peers(
     except (PeersMissing, BenchError, msgspec.MsgspecError) as error:
         raise click.UsageError(str(error)) from error
     with tempfile.TemporaryDirectory() as temporary:
-        make_job = _preparation(options, folder, Path(temporary), rows or ROWS)
+        wanted_rows = tuple(row for row in ROWS if row in rows or not rows)
+        make_job = _preparation(options, folder, Path(temporary), wanted_rows)
         for _ in range(repetitions):
             order = rotated(labels, len(document.repetitions))
             repetition = _repeat(order, interpreters, make_job)
@@ -148,16 +148,15 @@ def _repeat(order: Sequence[str], interpreters: dict[str, str], make_job: Callab
     measured: list[Measured] = []
     rows: tuple[str, ...] = ()
     for label in order:
-        start = monotonic()
         job = make_job(label)
         rows = job.rows
+        click.echo(f"running {label} ...", err=True)
         measured.append(_measure(interpreters[label], job))
-        click.echo(f"{label}: {monotonic() - start:.0f} s", err=True)
+        click.echo(f"CPU seconds: {measured[-1].seconds}", err=True)
     return Repetition(commit=environment.commit, dirty=environment.dirty, rows=rows, measured=tuple(measured))
 
 
 def _measure(python: str, job: Job) -> Measured:
-    start = monotonic()
     done = subprocess.run(  # noqa: S603 - our own program
         [python, "-m", "bench.peers.worker"],
         input=msgspec.json.encode(job),
@@ -168,6 +167,4 @@ def _measure(python: str, job: Job) -> Measured:
     if done.returncode:
         error = f"the process ended with exit code {done.returncode}"
         return Measured(contender=job.contender, errors={"all": error})
-    measured = msgspec.json.decode(done.stdout, type=Measured)
-    rest = monotonic() - start - sum(measured.seconds.values())
-    return dataclasses.replace(measured, seconds={"start": round(rest, 1), **measured.seconds})
+    return msgspec.json.decode(done.stdout, type=Measured)

@@ -28,7 +28,7 @@ class Measured:
         lacks: Why there is no figure, by row or by start of a figure's name.
         remarks: What to know of a figure, by its name or the start of it.
         errors: What went wrong, by row; a row that went wrong has no figures.
-        seconds: What the process took, by row; its start is in "start".
+        seconds: CPU time of the process, by row; imports are in the first.
     """
 
     contender: str
