@@ -1,7 +1,12 @@
 """radixcache."""
 
+from collections.abc import Iterator
+
+from bench.harness.meter import Meter
 from bench.scenarios.life import serve
+from bench.scenarios.saturated_queue import SaturatedQueue
 from bench.workloads.material import Ids
+from bench.workloads.prompt_stream import StreamedRequest
 from radixcache import CacheConfig, PrefixCache, Tokens
 
 
@@ -10,8 +15,9 @@ class Ours:
 
     def __init__(self, num_pages: int, page_size: int) -> None:
         self._cache = PrefixCache(CacheConfig(num_pages=num_pages, page_size=page_size))
+        self._page_size = page_size
 
-    def make_tokens(self, ids: Ids) -> Tokens:
+    def make_tokens(self, ids: Ids | list[int]) -> Tokens:
         """See `Contender`."""
         return Tokens(ids)
 
@@ -29,3 +35,21 @@ class Ours:
     def serve(self, tokens: Tokens, output: Tokens | None) -> int:
         """See `Contender`."""
         return serve(self._cache, tokens, output)
+
+    def cached_tokens(self) -> int:
+        """See `Contender`."""
+        return (self._cache.pages.evictable + self._cache.pages.locked) * self._page_size
+
+
+class OurQueue(SaturatedQueue):
+    """The waiting line under `lpm`: choosing, admitting, and following what the cache changes meanwhile."""
+
+    def __init__(
+        self, num_waiting: int, requests: Iterator[StreamedRequest], num_pages: int, page_size: int
+    ) -> None:
+        super().__init__("lpm", num_waiting, requests, num_pages=num_pages, page_size=page_size)
+
+    @property
+    def passes(self) -> Meter:
+        """See `Queue`."""
+        return self.dispatches

@@ -6,10 +6,15 @@ short), insert, free the rest, unlock.
 
 import importlib
 from array import array
+from collections.abc import Iterator
 from typing import Any
 
+from bench.errors import expect
+from bench.harness.meter import Meter
 from bench.peers.standins import stand_in_for
 from bench.workloads.material import Ids
+from bench.workloads.prompt_stream import StreamedRequest
+from bench.workloads.trace import FreshOutputs
 
 STAND_INS = ("triton", "sgl_kernel", "torchvision", "gguf", "compressed_tensors", "sentencepiece")
 
@@ -50,8 +55,10 @@ class SGLang:
             )
         )
 
-    def make_tokens(self, ids: Ids) -> "array[int]":
+    def make_tokens(self, ids: Ids | list[int]) -> "array[int]":
         """See `Contender`."""
+        if isinstance(ids, list):
+            return array("q", ids)
         tokens = array("q")
         tokens.frombytes(ids.astype("<i8").tobytes())
         return tokens
@@ -112,3 +119,101 @@ class SGLang:
         values = values.to(dtype=self._torch.int64, copy=True)
         params = self._api.InsertParams(key=key, value=values, prev_prefix_len=published_len)
         return self._cache.insert(params)
+
+    def cached_tokens(self) -> int:
+        """See `Contender`."""
+        return int(self._cache.evictable_size() + self._cache.protected_size())
+
+    @property
+    def tree(self) -> Any:
+        """Its prefix cache."""
+        return self._cache
+
+
+class SGLangQueue:
+    """Its waiting queue of real request objects, put in order by `SchedulePolicy` with `lpm`.
+
+    Above 128 waiting requests the policy by itself keeps the order of arrival.
+
+    Args:
+        num_waiting: Requests that wait.
+        requests: What arrives.
+        num_pages: Pages of the pool.
+        page_size: Tokens of a page.
+        core: "rust" or "python".
+        always: Call what the policy calls for its longest-prefix order, whatever the length.
+    """
+
+    def __init__(
+        self,
+        num_waiting: int,
+        requests: Iterator[StreamedRequest],
+        num_pages: int,
+        page_size: int,
+        core: str,
+        *,
+        always: bool,
+    ) -> None:
+        self._server = SGLang(num_pages, page_size, core)
+        context = importlib.import_module("sglang.srt.runtime_context").get_context()
+        context.override_server_args(device="cpu").install()
+        policies = importlib.import_module("sglang.srt.managers.schedule_policy")
+        batches = importlib.import_module("sglang.srt.managers.schedule_batch")
+        sampling = importlib.import_module("sglang.srt.sampling.sampling_params")
+        self._request, self._sampling = batches.Req, sampling.SamplingParams
+        self._lpm = policies.CacheAwarePolicy.LPM
+        self._policy = policies.SchedulePolicy("lpm", self._server.tree, False, False, False)
+        self._is_lpm = always or num_waiting <= policies.WAITING_QUEUE_PREFIX_MATCH_MAX
+        self._order = self._put_in_order if always else self._calc_priority
+        self._requests, self._outputs = requests, FreshOutputs()
+        self._waiting: list[Any] = []
+        self._num_joined = 0
+        self._output_lens: dict[str, int] = {}
+        self.passes = Meter()
+        for _ in range(num_waiting):
+            self._join()
+
+    def _join(self) -> None:
+        prompt, output_len = next(self._requests)
+        rid = f"{self._num_joined}"
+        self._num_joined += 1
+        ids = self._server.make_tokens(prompt)
+        self._waiting.append(self._request(rid, "", ids, self._sampling(max_new_tokens=output_len)))
+        self._output_lens[rid] = output_len
+
+    def _calc_priority(self) -> None:
+        self._policy.calc_priority(self._waiting, None)
+
+    def _put_in_order(self) -> None:
+        last = self._policy._compute_prefix_matches(self._waiting, self._lpm)
+        self._policy._sort_by_longest_prefix(self._waiting, last)
+
+    def dispatch(self) -> None:
+        """See `Queue`."""
+        self.passes.time(self._order)
+        self.passes.lap()
+        self._serve_first()
+
+    def _serve_first(self) -> None:
+        request = self._waiting.pop(0)
+        output = self._server.make_tokens(self._outputs.take(self._output_lens.pop(request.rid)))
+        self._server.serve(request.origin_input_ids, output)
+        self._join()
+
+    def warm_up(self, times: int) -> None:
+        """See `Queue`; in the order of arrival, as that fills the cache soonest."""
+        before = -1
+        while times > 0 or before < (before := self._server.cached_tokens()):
+            times -= 1
+            self._serve_first()
+        self._order()
+
+    def verify(self) -> None:
+        """See `Queue`. Everybody is looked up anew."""
+        self._order()
+        if not self._is_lpm:
+            numbers = [int(request.rid) for request in self._waiting]
+            expect("order of arrival", numbers, sorted(numbers))
+            return
+        found = [self._server.peek(request.origin_input_ids) for request in self._waiting]
+        expect("tokens found of the first", found[0], max(found))

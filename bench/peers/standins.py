@@ -3,6 +3,7 @@
 import importlib
 import sys
 from collections.abc import Collection, MutableSequence
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -43,7 +44,8 @@ class StandInFinder(MetaPathFinder, Loader):
         """Nothing to run."""
 
 
-def stand_in_for(names: Collection[str]) -> None:
+@cache
+def stand_in_for(names: tuple[str, ...]) -> None:
     """Put stand-ins in place, after torch and transformers have seen that the real packages are absent."""
     for module in ("torch._dynamo", "torch._inductor.lowering", "transformers.models.llama.modeling_llama"):
         importlib.import_module(module)

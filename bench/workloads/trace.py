@@ -49,6 +49,17 @@ class Trace:
         ids: Ids = np.add.outer(first, np.arange(BLOCK_SIZE, dtype=np.int32)).reshape(-1)
         return ids[: int(self.prompt_lens[request])]
 
+    def first(self, num_requests: int) -> "Trace":
+        """The requests of its start, as a trace of their own."""
+        end = int(self.block_starts[num_requests])
+        return Trace(
+            name=f"{self.name}, first {num_requests} requests",
+            block_ids=self.block_ids[:end],
+            block_starts=self.block_starts[: num_requests + 1],
+            prompt_lens=self.prompt_lens[:num_requests],
+            output_lens=self.output_lens[:num_requests],
+        )
+
     def num_blocks(self) -> int:
         """Distinct block ids, counted from 0 to the largest."""
         return int(self.block_ids.max()) + 1
