@@ -11,6 +11,8 @@ from scheduler.policies import QUEUE_POLICIES
 
 SHORTEST, LONGEST = 4_096, 12_288
 USUAL = 16
+IN_A_ROW = 5
+"""Steps that a queue makes before it is another's turn, after one that is not timed."""
 LIMITS = (
     Limit(statistic="mean", plus=100.0),
     Limit(statistic="mean", factor=1.0, plus=100.0, source="ours, for what those who wait add"),
@@ -54,7 +56,10 @@ def run(options: Options) -> Report:
         figures=tuple(figures),
         pictures=tuple(_picture(state, lines[state]) for state in STATES),
         notes=(
-            "Queues of all lengths, and none, take turns, a step each.",
+            (
+                f"Queues of all lengths, and none, take turns, {IN_A_ROW} steps each after one that is not "
+                "timed, so that each finds its own data near."
+            ),
             (
                 "Those who run decode one token a step and have, by the admission rule, all pages; that "
                 "nobody else comes in is checked at every step. Only `schedule` is timed, rows included."
@@ -83,7 +88,7 @@ def _steps(
             num_running,
             num_waiting,
             iter(stream),
-            num_steps=2 * (steps + 1),
+            num_steps=2 * (steps + steps // IN_A_ROW),
             page_size=options.page_size,
             seed=options.seed,
         )
@@ -93,11 +98,11 @@ def _steps(
     for state, disturbed in STATES.items():
         watches = {num_waiting: Stopwatch() for num_waiting in lengths}
         with frozen_heap():
-            for scenario in scenarios.values():
-                scenario.step(Stopwatch(), disturbed=disturbed)
-            for _ in range(steps):
+            for _ in range(steps // IN_A_ROW):
                 for num_waiting, scenario in scenarios.items():
-                    scenario.step(watches[num_waiting], disturbed=disturbed)
+                    scenario.step(Stopwatch(), disturbed=disturbed)
+                    for _ in range(IN_A_ROW):
+                        scenario.step(watches[num_waiting], disturbed=disturbed)
         samples[state] = {num_waiting: watch.samples() for num_waiting, watch in watches.items()}
     for scenario in scenarios.values():
         scenario.verify()
