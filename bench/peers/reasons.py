@@ -31,16 +31,16 @@ BEHIND: dict[tuple[str, str], str] = {
     ("vLLM", "scheduling pass"): "it keeps the order of arrival, whatever is cached; ours is exact",
     ("SGLang, Python core", "growth"): _INT32,
     ("vLLM", "growth"): (
-        "it keeps hashes, 32 bytes for each 16 tokens, in Python objects; 4 bytes a token of ours are the "
-        "tokens themselves"
+        "it keeps no tokens: a hash of 16 or 32 bytes and some Python objects for each page. Of ours, 4 "
+        "bytes a token are the tokens themselves"
     ),
     ("Ray Serve", "growth"): (
         "it keeps the text of the prompts, here of 4 bytes a token, and no pages; ours keeps 4 bytes a "
         "token and a page"
     ),
     ("SGLang, Python core", "a request of the trace"): (
-        "most of a request is the same work for both: allocating and freeing some 800 pages of it, in C "
-        "calls over arrays"
+        "the paths of this trace are short, so that most of a request is array work in C on the pages of "
+        "its own, for both; deep paths and many leaves are where the Python tree is slow"
     ),
 }
 """By start of the contender's label and start of the figure's name."""

@@ -90,7 +90,7 @@ def resident_bytes() -> int:
 
 
 def _num_requests(options: Options) -> int:
-    return options.pick(tiny=60, full=1_000)
+    return options.pick(tiny=60, full=400)
 
 
 def _capacity(options: Options) -> int:
