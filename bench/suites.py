@@ -77,6 +77,8 @@ SUITES = {
         caveats=(
             "Simulated times are those of a cost model (`runtime.cost`), of no GPU that was measured here.",
             "The real model is a small one on a CPU, where computing is dear and bookkeeping a small share.",
+            "Past the capacity the queue grows as long as requests come: latencies tell how long that was.",
+            "Capacities are steps of a grid, for limits of ours; a question waits for the answer before it.",
             ONE_MACHINE,
         ),
     ),

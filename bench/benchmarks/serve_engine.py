@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.scenarios.served_model import ServedModel
     from runtime.workload import Workload
 
-RATES = (0.05, 0.1, 0.2, 0.4)
+RATES = (0.1, 0.3, 1.0)
 """Conversations that start a second."""
 MEAN_GAP_S = 4.0
 """Of the workload as it is made: seconds between two starts, and of a pause before a question."""
@@ -132,7 +132,7 @@ def _workload(model: "ServedModel", options: Options) -> "Workload":
         num_sessions=3 if tiny else 8,
         num_turns=2 if tiny else 3,
         question_tokens=16 if tiny else 90,
-        output_tokens=3 if tiny else 10,
+        output_tokens=3 if tiny else 8,
         mean_gap_s=MEAN_GAP_S,
         seed=options.seed + 2000,
     )

@@ -57,7 +57,8 @@ NOTES = (
     ),
     (
         "Hit rates stand beside the optimum (clairvoyant eviction, requests one after the other) and the "
-        "ceiling (no limit of capacity), both in the contender's own order of admissions."
+        "ceiling (no limit of capacity), both in the contender's own order of admissions. Neither reckons "
+        "with the pages that requests hold while they run, which are many at the highest rates."
     ),
 )
 

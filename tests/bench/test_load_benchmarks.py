@@ -8,7 +8,10 @@ import pytest
 from bench.benchmarks import serve_engine, serve_simulated, serve_trace, simulate_chat
 from bench.benchmarks.load_figures import Load, figures, pictures
 from bench.errors import WrongResult
+from bench.harness.report import Bound as FigureBound
+from bench.harness.report import Figure, Report
 from bench.options import Options
+from bench.publishing.chat_table import chat_table
 from bench.scenarios.load_point import (
     Window,
     capacity,
@@ -311,6 +314,38 @@ def test_result_in_which_something_is_missing_is_refused():
         simulate_chat.verified(dataclasses.replace(result, runs=[without, shorter]))
     with pytest.raises(WrongResult, match="runs"):
         simulate_chat.verified(dataclasses.replace(result, runs=[cached]))
+
+
+def test_readme_table_is_made_of_the_report():
+    def figure(name, value, beside=None):
+        bound = None if beside is None else FigureBound(name="no cache", samples={"value": [beside]})
+        return Figure(name=name, unit="", samples={"value": [value]}, bound=bound)
+
+    report = Report(
+        name="simulate_chat",
+        question="?",
+        figures=(
+            figure(simulate_chat.HIT_RATE, 0.857, 0.0),
+            figure(simulate_chat.OF_CEILING, 0.897),
+            figure(simulate_chat.PREFILL, 1_415_027, 9_926_931),
+            figure(simulate_chat.TTFT_P50, 25.2, 285.0),
+            figure(simulate_chat.TTFT_P99, 147.0, 7310.0),
+            figure(simulate_chat.TPOT_P50, 17.4, 51.8),
+        ),
+    )
+    assert chat_table(report).splitlines() == [
+        "| simulated | no cache | radix cache |  |",
+        "| --- | --: | --: | --: |",
+        "| hit rate (89.7 % of what an unlimited cache would hit) | 0.0 % | 85.7 % |  |",
+        "| prefill tokens computed | 9,926,931 | 1,415,027 | 0.143\u00d7 |",
+        "| time to first token, p50 | 285 ms | 25.2 ms | 0.0884\u00d7 |",
+        "| time to first token, p99 | 7.31 s | 147 ms | 0.0201\u00d7 |",
+        "| time per output token, p50 | 51.8 ms | 17.4 ms | 0.336\u00d7 |",
+    ]
+    with pytest.raises(KeyError, match="p99"):
+        chat_table(
+            dataclasses.replace(report, figures=[each for each in report.figures if "p99" not in each.name])
+        )
 
 
 # The whole of each
