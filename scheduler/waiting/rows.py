@@ -78,6 +78,11 @@ class NumberedRows:
             return self.row_of(numbers[0])
         return self._numbers[: self._num_rows].searchsorted(np.array(numbers, dtype=np.int64))
 
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The number of the request in each row, gaps included."""
+        return self._numbers[: self._num_rows]
+
     def number_at(self, row: int) -> int:
         """The number of the request that has a row."""
         return int(self._numbers[row])
