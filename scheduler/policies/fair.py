@@ -40,7 +40,7 @@ class Fair(ColumnPolicy):
         self._output_weight = options.output_weight
         self._balances = Balances()
         self._num_waiting: Counter[str | None] = Counter()
-        self._shortlist = LongestMatches(self._matches, self._balances)
+        self._shortlist = LongestMatches(self._matches, lambda: self._columns.settle(), self._balances)
         super().__init__(cache, self._shortlist, _match, (np.int32, BARRED), (np.int64, 0))
 
     def _matches(self) -> Matches:

@@ -26,7 +26,7 @@ class HRRN(ColumnPolicy):
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._page_size = cache.config.page_size
-        self._shortlist = HighestRatios(self._lines)
+        self._shortlist = HighestRatios(self._lines, lambda: self._columns.settle())
         own = (np.float64, 0.0), (np.float64, 1.0)
         super().__init__(cache, self._shortlist, self._uncached, (np.float64, np.inf), *own)
 

@@ -41,6 +41,7 @@ class HighestRatios:
 
     Args:
         lines: Gives everybody's as they are now.
+        settle: Is called before everybody's are looked at, to make gaps of those who left.
 
     Attributes:
         size: About how many are listed, > 0.
@@ -50,9 +51,10 @@ class HighestRatios:
         and every time where the highest ratio is that of many. The rest O(1) for each request.
     """
 
-    def __init__(self, lines: Callable[[], Lines]) -> None:
+    def __init__(self, lines: Callable[[], Lines], settle: Callable[[], None]) -> None:
         self.size = _SIZE
         self._lines = lines
+        self._settle = settle
         self._listed: dict[int, tuple[float, float]] = {}
         self._is_known = self._is_all = False
         self._start = self._stop = 0.0
@@ -122,6 +124,7 @@ class HighestRatios:
 
     def _look_at_all(self, now: float) -> int | None:
         """Find the first among all, and list who may be first soon."""
+        self._settle()
         lines = self._lines()
         if self._is_known and now > self._start:
             self._reach = 2 * (now - self._start)  # a list may last longer than the one before

@@ -73,13 +73,17 @@ class RequestColumns:
     def remove(self, request: Request) -> None:
         """A request waits no longer."""
         self._shortlist.removed(request.number)
-        self._rows.remove(self._rows.row_of(request.number))
+        self._rows.remove(request.number)
 
     def __len__(self) -> int:
         return len(self._rows)
 
+    def settle(self) -> None:
+        """Blank the rows of those who left, for whoever looks at whole columns."""
+        self._rows.settle()
+
     def own(self, index: int) -> Array:
-        """A column of the order's own, oldest first, with gaps."""
+        """A column of the order's own, oldest first, with gaps; see `settle`."""
         return self._rows.column(index)
 
     @property

@@ -23,10 +23,12 @@ class Shortlist(Protocol):
 
 
 def high_bar(values: npt.NDArray[Any], size: int) -> Any:
-    """A value that at least `size` of more than 2 * `size` values reach, and not many more exceed.
+    """A value that at least `size` of at least 2 * `size` values reach, and mostly few more exceed.
 
-    The values are dealt into twice as many classes as that, and it is the lowest of the best of half of them.
+    The values are dealt into an odd number of classes, so that what comes again and again does not come into
+    the same; half of these have somebody who is as high.
     """
-    highest = values[: len(values) // (2 * size) * 2 * size].reshape(-1, 2 * size).max(axis=0)
-    highest.partition(size)
-    return highest[size]
+    classes = 2 * size - 1
+    highest = values[: len(values) // classes * classes].reshape(-1, classes).max(axis=0)
+    highest.partition(size - 1)
+    return highest[size - 1]
