@@ -243,18 +243,21 @@ class Sequence:
         Complexity:
             O(1).
         """
-        require_legal("advance", self._state)
+        if self._state is not SequenceState.ACTIVE:
+            require_legal("advance", self._state)
         self._require_copies_taken("advance")
         if type(extend_len) is not int:
             extend_len = as_integer("extend_len", extend_len)
         reach = self.computed_len + extend_len
-        if extend_len < 0 or reach > self.num_tokens or reach > self.reserved_len:
+        most = min(len(self._prompt) + len(self._tail), self._num_pages * self._cache.page_bytes)
+        if extend_len < 0 or reach * TOKEN_BYTES > most:
             raise InvalidArgument(
                 f"cannot advance by {extend_len}: {self.computed_len} tokens are computed, "
                 f"{self.num_tokens} known, {self.reserved_len} have pages"
             )
         self.computed_len = reach
-        self._settle_sources()
+        if self._sources:
+            self._settle_sources()
 
     def append(self, token_ids: TokenSource) -> None:
         """Generated tokens become known; their KV is not written yet.
@@ -266,7 +269,8 @@ class Sequence:
         Complexity:
             O(len(token_ids)).
         """
-        require_legal("append", self._state)
+        if self._state not in LIVE:
+            require_legal("append", self._state)
         self._tail += (token_ids if isinstance(token_ids, Tokens) else Tokens(token_ids)).data
 
     def _known(self, start: int, stop: int) -> bytes:

@@ -1,5 +1,7 @@
 """A plan while it is being made: rows come, and go again when their request has to give way."""
 
+from itertools import islice
+
 from radixcache import PageCopy
 from scheduler.plan import Decodes, Row, StepPlan
 from scheduler.request import Request
@@ -20,6 +22,7 @@ class Draft:
         self.budget = budget
         self.rows: dict[int, Row] = {}
         self.decodes = Decodes()
+        self._num_steady = 0
         self.preempted: list[Request] = []
         self.failed: list[Request] = []
 
@@ -31,6 +34,12 @@ class Draft:
         generates = start + extend_len == sequence.num_tokens
         self.rows[request.number] = Row(request, start, extend_len, 1 if generates else 0)
         self.budget -= extend_len
+
+    def decode(self, rows: dict[int, Row]) -> None:
+        """Plan the rows of steady decodes, before any other."""
+        self.rows = rows
+        self.budget -= len(rows)
+        self._num_steady = len(rows)
 
     def drop(self, request: Request) -> None:
         """Take a request's row out again, if it has one."""
@@ -46,7 +55,7 @@ class Draft:
     def plan(self, number: int) -> StepPlan:
         """The finished plan, with the page copies its rows wait for."""
         copies: list[PageCopy] = []
-        for row in self.rows.values():
+        for row in islice(self.rows.values(), self._num_steady, None):
             assert row.request.sequence is not None
             copies += row.request.sequence.take_copies()
         return StepPlan(

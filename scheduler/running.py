@@ -1,12 +1,13 @@
 """Who runs: those to look at in every step, and those that only decode."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from radixcache import Tokens
 from scheduler.calendar import StepCalendar
 from scheduler.footprints import Footprints
-from scheduler.plan import Decodes, OutputSource
+from scheduler.plan import Decodes, OutputSource, Row
 from scheduler.request import Request
+from scheduler.steady import SteadyDecodes
 
 
 class Running:
@@ -18,13 +19,19 @@ class Running:
     Args:
         page_size: Tokens a page holds.
         output_source: Says which tokens a request generates; `None`: nobody is parked.
+
+    Attributes:
+        steady: All that run, where they decode and nothing else happens.
     """
 
     def __init__(self, page_size: int, output_source: OutputSource | None) -> None:
         self.calendar = StepCalendar(page_size)
+        self._page_size = page_size
         self._output_source = output_source
         self._requests: dict[int, Request] = {}
         self._awake: dict[int, Request] = {}
+        self.steady: SteadyDecodes | None = None
+        self._is_calm = False
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -39,12 +46,24 @@ class Running:
 
     def add(self, request: Request) -> None:
         """A request runs from now on."""
+        self.stir()
         self._requests[request.number] = self._awake[request.number] = request
 
     def remove(self, request: Request) -> bool:
         """A request runs no longer, if it did; who is parked is woken before."""
+        self.stir()
         self._awake.pop(request.number, None)
         return self._requests.pop(request.number, None) is not None
+
+    def stir(self) -> None:
+        """What comes is not the step before once more."""
+        self.steady, self._is_calm = None, False
+
+    def note_rows(self, rows: Collection[Row]) -> None:
+        """A step is planned with these rows besides the parked ones; two alike may be the first of many."""
+        if self._is_calm and len(rows) == len(self._requests):
+            self.steady = SteadyDecodes.of(rows)
+        self._is_calm = True
 
     def park(self) -> None:
         """Let those that only decode be counted on together. O(1) for each that begins to."""
@@ -73,6 +92,15 @@ class Running:
     def decodes(self, num_steps: int) -> Decodes:
         """What those that are parked compute in so many steps."""
         return Decodes(len(self.calendar), self.calendar.context, num_steps)
+
+    def pages_needed(self, rows: Iterable[Row], num_steps: int) -> int:
+        """Pages that so many decode steps take, of those who are parked and those who have rows."""
+        page_size, needed = self._page_size, self.calendar.pages_needed(num_steps)
+        for row in rows:
+            assert row.request.sequence is not None
+            reserved = row.request.sequence.reserved_len // page_size
+            needed += max(0, -(-(row.start + num_steps) // page_size) - reserved)
+        return needed
 
     def footprints(self, candidate: Request) -> Footprints:
         """What all of them hold, and one that may run. O(awake), and vector arithmetic over the rest."""

@@ -1,5 +1,7 @@
 """The loop's two halves: plan a step, take in what it brought."""
 
+from collections.abc import Iterable
+
 from radixcache import OutOfPages, PrefixCache, Tokens
 from radixcache.errors import InvalidArgument
 from scheduler.admission import Admission
@@ -12,7 +14,6 @@ from scheduler.errors import (
     PoolOutgrown,
     QueueFull,
     RequestTooLong,
-    Stalled,
 )
 from scheduler.expectation import Expectation, OutputLengths
 from scheduler.guard import Guard
@@ -23,6 +24,7 @@ from scheduler.plan import Decodes, Horizon, Outputs, OutputSource, Row, StepPla
 from scheduler.preemption import choose_victim
 from scheduler.request import PreemptReason, Request, RequestState
 from scheduler.running import Running, num_behind, take_in
+from scheduler.stall import StallWatch
 
 _MAX_COALESCED = 1 << 16
 
@@ -70,7 +72,7 @@ class Scheduler:
         self._next_number = 0
         self._num_plans = 0
         self._num_ended = 0
-        self._num_empty_plans = 0
+        self._stall = StallWatch(cache, config.max_empty_plans)
         self._open_plan: StepPlan | None = None
         self._guard = Guard()
         self._observers: list[SchedulerObserver] = []
@@ -215,7 +217,8 @@ class Scheduler:
         if horizon is not None and settled and not self._line.has_deadlines:
             self._coalesce(draft, horizon)
         plan = draft.plan(self._num_plans)
-        self._watch_for_stall(plan)
+        stuck = not (plan or plan.failed or plan.preempted or self.is_idle)
+        self._stall.note(is_stuck=stuck, num_waiting=self.num_waiting, num_running=self.num_running)
         self._num_plans += 1
         if plan:
             self._open_plan = plan
@@ -233,6 +236,10 @@ class Scheduler:
     def _extend_running(self, draft: Draft, now: float) -> None:
         """Pages and rows for all that run, decodes before prefills, oldest first."""
         running, due = self._running, {}
+        steady = running.steady
+        if steady is not None and len(steady) <= draft.budget and steady.reserve(self._cache.pages.available):
+            draft.decode(steady.rows())
+            return
         running.park()
         if len(running.calendar):
             due = self._count_on_decodes(draft)
@@ -247,6 +254,7 @@ class Scheduler:
                 extend_len = min(behind[number], draft.budget, self.config.chunk_tokens)
                 if extend_len and self._reserve(request, extend_len, draft, now):
                     draft.add(request, extend_len)
+        running.note_rows(draft.rows.values())
 
     def _count_on_decodes(self, draft: Draft) -> dict[int, Request]:
         """Plan a token for all that are parked; returns those of them that need a page for it, by number.
@@ -351,10 +359,11 @@ class Scheduler:
             return
         limits = [calendar.steps_to_end(), *(row.request.remaining for row in rows)]
         num_steps = min(horizon(together), *(limit for limit in limits if limit is not None), _MAX_COALESCED)
-        num_pages = self._pages_needed(rows, num_steps)
+        num_pages = self._running.pages_needed(rows, num_steps)
         if num_steps <= 1 or num_pages > self._cache.pages.available:
             return
         self._make_free(num_pages)
+        self._running.stir()
         for row in rows:
             assert row.request.sequence is not None
             row.request.sequence.reserve(num_steps)
@@ -366,29 +375,11 @@ class Scheduler:
         draft.coalesce(num_steps)
         draft.decodes = self._running.decodes(num_steps)
 
-    def _pages_needed(self, rows: list[Row], num_steps: int) -> int:
-        """Pages that so many steps take."""
-        page_size, needed = self._cache.config.page_size, self._running.calendar.pages_needed(num_steps)
-        for row in rows:
-            assert row.request.sequence is not None
-            reserved = row.request.sequence.reserved_len // page_size
-            needed += max(0, -(-(row.start + num_steps) // page_size) - reserved)
-        return needed
-
     def _make_free(self, num_pages: int) -> None:
         """Evict what is short of so many pages in one call: cheaper than at each `reserve`, and the same."""
         short = num_pages - self._cache.pages.free
         if short > 0:
             self._cache.evict(short)
-
-    def _watch_for_stall(self, plan: StepPlan) -> None:
-        stuck = not (plan or plan.failed or plan.preempted or self.is_idle)
-        self._num_empty_plans = self._num_empty_plans + 1 if stuck else 0
-        if self._num_empty_plans >= self.config.max_empty_plans:
-            raise Stalled(
-                f"{self.num_waiting} requests wait, {self.num_running} run, and "
-                f"{self._num_empty_plans} plans in a row were empty; pages: {self._cache.pages}"
-            )
 
     # Taking in
 
@@ -410,8 +401,13 @@ class Scheduler:
         """
         self._guard.require()
         self._require_open(plan)
+        steady = self._running.steady
+        if steady is not None and steady.take_in(outputs):
+            self._open_plan = None
+            self._count_outputs(steady.requests, 1)
+            return []
         taken = checked_outputs(plan, outputs)
-        self._open_plan = None
+        self._open_plan = self._running.steady = None
         self._count_on(plan.decodes)
         finished = []
         for row, tokens in taken:
@@ -427,9 +423,13 @@ class Scheduler:
         calendar = self._running.calendar
         if decodes.num_rows:
             calendar.advance(decodes.num_steps)
-            if self._line.counts_outputs:
-                for request in calendar.requests:
-                    self._line.generated(request, decodes.num_steps)
+            self._count_outputs(calendar.requests, decodes.num_steps)
+
+    def _count_outputs(self, requests: Iterable[Request], num_tokens: int) -> None:
+        """Each of them generated so many tokens."""
+        if self._line.counts_outputs:
+            for request in requests:
+                self._line.generated(request, num_tokens)
 
     def _take_in(self, row: Row, tokens: Tokens, now: float) -> None:
         request, num_tokens = row.request, len(tokens)

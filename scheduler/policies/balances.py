@@ -51,6 +51,19 @@ class Balances:
         self._since_start[row] = deficit - self._handed_out
         self._bars[row] = 0 if self.deficit(client) > 0 else BARRED
 
+    def charge(self, client: str | None, cost: float) -> None:
+        """A client was served."""
+        row = self._rows.get(client)
+        row = self.row_of(client) if row is None else row
+        since_start = float(self._since_start[row]) + self._handed_out - cost - self._handed_out
+        self._since_start[row] = since_start
+        if since_start <= -self._handed_out:
+            self._bars[row] = BARRED
+
+    def may_be_served(self, row: int) -> bool:
+        """Whether the client with a row has something left."""
+        return not self._bars[row]
+
     def begin_round(self, rows: npt.NDArray[np.int64], quantum: int) -> None:
         """Hand out quanta to everybody, so many that one of the clients with these rows may be served."""
         best = float(self._since_start[rows].max()) + self._handed_out

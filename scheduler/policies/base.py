@@ -16,6 +16,7 @@ from scheduler.waiting.columns import MakeKey, RequestColumns
 from scheduler.waiting.node import WaitNode
 from scheduler.waiting.order import NodeOrder, PointOrder
 from scheduler.waiting.points import Points
+from scheduler.waiting.shortlist import Shortlist
 
 
 class QueuePolicy(Protocol):
@@ -139,10 +140,11 @@ class PointPolicy(ForestPolicy):
 
 
 class ColumnPolicy(ForestPolicy):
-    """An order over all requests, each a row; a subclass says which row comes first.
+    """An order over all requests, each a row; a subclass says which comes first.
 
     Args:
         cache: Where prefixes are found.
+        shortlist: See `RequestColumns`.
         make_key: See `RequestColumns`.
         key: See `RequestColumns`.
         own: See `RequestColumns`.
@@ -151,12 +153,13 @@ class ColumnPolicy(ForestPolicy):
     def __init__(
         self,
         cache: PrefixCache,
+        shortlist: Shortlist,
         make_key: MakeKey,
         key: tuple[npt.DTypeLike, float],
         *own: tuple[npt.DTypeLike, float],
     ) -> None:
         anchors = Anchors(cache.config)
-        self._columns = RequestColumns(anchors, make_key, key, *own)
+        self._columns = RequestColumns(anchors, shortlist, make_key, key, *own)
         super().__init__(cache, anchors, self._columns)
 
     def _add(self, request: Request, *own: float) -> None:
@@ -168,7 +171,3 @@ class ColumnPolicy(ForestPolicy):
         """See `QueuePolicy`."""
         self._columns.remove(request)
         self.forest.remove(request)
-
-    def _request_in(self, row: int) -> Request:
-        """The request that has a row."""
-        return self.forest.numbered(self._columns.number_at(row))

@@ -5,7 +5,7 @@ from scheduler.policies.base import PointPolicy, PolicyOptions
 from scheduler.request import Request
 from scheduler.waiting import HEAVIEST
 from scheduler.waiting.node import Rank, WaitNode
-from scheduler.waiting.points import SortedPoints
+from scheduler.waiting.points import HeapedPoints
 
 
 class DFS(PointPolicy):
@@ -22,7 +22,7 @@ class DFS(PointPolicy):
     """
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
-        self._points = SortedPoints(_deepest_lightest)
+        self._points = HeapedPoints(_deepest_lightest)
         super().__init__(cache, self._points, HEAVIEST)
 
     def head(self, now: float) -> Request | None:

@@ -8,8 +8,8 @@ import numpy as np
 from radixcache import PrefixCache
 from scheduler.policies.balances import BARRED, Balances
 from scheduler.policies.base import ColumnPolicy, PolicyOptions
+from scheduler.policies.matches import LongestMatches, Matches
 from scheduler.request import Request
-from scheduler.waiting.rows import Array
 
 _CLIENT = 0
 _MANY_IDLE = 64
@@ -28,8 +28,8 @@ class Fair(ColumnPolicy):
     most 0.
 
     Complexity:
-        `head`: O(waiting) in NumPy, some 20 µs for 10,000, however many clients there are; see
-        `RequestColumns`. `generated` O(1). Remembers the clients that wait and those that owe.
+        `head`: see `LongestMatches` and `RequestColumns`, however many clients there are. `generated` O(1).
+        Remembers the clients that wait and those that owe.
 
     Source:
         Cao et al., "Locality-aware Fair Scheduling in LLM Serving" (2025), DLPM; bound derived anew.
@@ -40,7 +40,11 @@ class Fair(ColumnPolicy):
         self._output_weight = options.output_weight
         self._balances = Balances()
         self._num_waiting: Counter[str | None] = Counter()
-        super().__init__(cache, _match, (np.int32, BARRED), (np.int64, 0))
+        self._shortlist = LongestMatches(self._matches, lambda: self._columns.settle(), self._balances)
+        super().__init__(cache, self._shortlist, _match, (np.int32, BARRED), (np.int64, 0))
+
+    def _matches(self) -> Matches:
+        return Matches(self._columns.numbers, self._columns.own(_CLIENT), self._columns.keys)
 
     @property
     def is_as_new(self) -> bool:
@@ -66,31 +70,21 @@ class Fair(ColumnPolicy):
         if not len(self):
             return None
         self._columns.follow()
-        clients, matches = self._columns.own(_CLIENT), self._columns.keys
-        row = self._longest(clients, matches)
-        if row is None and (matches >= 0).any():
-            self._balances.begin_round(clients[matches >= 0], self._quantum)
-            row = self._longest(clients, matches)
-        return None if row is None else self._request_in(row)
-
-    def _longest(self, clients: Array, matches: Array) -> int | None:
-        """The first of the rows with the longest match whose client may be served."""
-        scores = self._balances.bars(clients)
-        scores += matches
-        row = int(scores.argmax())
-        return row if scores[row] >= 0 else None
+        number = self._shortlist.first()
+        if number is None and len(clients := self._shortlist.clients()):
+            self._balances.begin_round(clients, self._quantum)
+            self._shortlist.forget()
+            number = self._shortlist.first()
+        return None if number is None else self.forest.numbered(number)
 
     def admitted(self, request: Request, extend_len: int) -> None:
         """See `QueuePolicy`: the client pays for what is computed."""
         super().admitted(request, extend_len)
-        self._charge(request.client, extend_len)
+        self._balances.charge(request.client, extend_len)
 
     def generated(self, request: Request, num_tokens: int) -> None:
         """See `QueuePolicy`: the client pays for what was generated."""
-        self._charge(request.client, self._output_weight * num_tokens)
-
-    def _charge(self, client: str | None, cost: float) -> None:
-        self._balances.set_deficit(client, self._balances.deficit(client) - cost)
+        self._balances.charge(request.client, self._output_weight * num_tokens)
 
     def _left(self, client: str | None) -> None:
         self._num_waiting[client] -= 1

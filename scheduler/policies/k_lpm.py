@@ -3,7 +3,7 @@
 from radixcache import PrefixCache
 from scheduler.policies.base import PointPolicy, PolicyOptions
 from scheduler.request import Request
-from scheduler.waiting.points import PairedPoints, SortedPoints, by_match, by_number
+from scheduler.waiting.points import HeapedPoints, PairedPoints, by_match, by_number
 
 
 class KLPM(PointPolicy):
@@ -18,8 +18,8 @@ class KLPM(PointPolicy):
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._k = options.k
         self._num_admitted = 0
-        self._by_match = SortedPoints(by_match)
-        self._by_number = SortedPoints(by_number)
+        self._by_match = HeapedPoints(by_match)
+        self._by_number = HeapedPoints(by_number)
         super().__init__(cache, PairedPoints(self._by_match, self._by_number))
 
     @property

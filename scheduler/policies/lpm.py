@@ -3,7 +3,7 @@
 from radixcache import PrefixCache
 from scheduler.policies.base import PointPolicy, PolicyOptions
 from scheduler.request import Request
-from scheduler.waiting.points import SortedPoints, by_match
+from scheduler.waiting.points import HeapedPoints, by_match
 
 
 class LPM(PointPolicy):
@@ -15,7 +15,7 @@ class LPM(PointPolicy):
     """
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
-        self._points = SortedPoints(by_match)
+        self._points = HeapedPoints(by_match)
         super().__init__(cache, self._points)
 
     def head(self, now: float) -> Request | None:

@@ -90,7 +90,7 @@ class Anchors:
 
     def is_held(self, node: WaitNode) -> bool:
         """Whether the page that the prompts below a cold or half cached run need next is in flight."""
-        if node.is_full:
+        if not self._in_flight or node.is_full:
             return False
         pages = self._in_flight.get(self._before_uncached(node))
         if pages is None:

@@ -9,9 +9,11 @@ from scheduler.request import Request
 from scheduler.waiting.anchors import Anchors
 from scheduler.waiting.node import WaitNode
 from scheduler.waiting.rows import Array, NumberedRows
+from scheduler.waiting.shortlist import Shortlist
 from scheduler.waiting.table import NodeTable
 
 _FEW: Final = 512
+_FEW_TOLD: Final = 64
 
 
 class MakeKey(Protocol):
@@ -31,6 +33,7 @@ class RequestColumns:
 
     Args:
         anchors: Where the forest keeps the ends of what is cached.
+        shortlist: Is told of every request that comes or goes and of every key that changes.
         make_key: Makes the key of a request that may come next.
         key: Type of the keys, and what stands there where a request is held, and in a gap.
         own: The same for each column of the order's own.
@@ -43,11 +46,13 @@ class RequestColumns:
     def __init__(
         self,
         anchors: Anchors,
+        shortlist: Shortlist,
         make_key: MakeKey,
         key: tuple[npt.DTypeLike, float],
         *own: tuple[npt.DTypeLike, float],
     ) -> None:
         self._anchors = anchors
+        self._shortlist = shortlist
         self._make_key = make_key
         self._barred = key[1]
         self._table = NodeTable()
@@ -63,16 +68,22 @@ class RequestColumns:
         point, is_held = self._leaves(node)
         row = self._rows.append(request.number, *own, self._barred, self._table.row_of(node))
         self._set_keys(row, point.match, is_held)
+        self._shortlist.changed((request.number,), (row,))
 
     def remove(self, request: Request) -> None:
         """A request waits no longer."""
-        self._rows.remove(self._rows.row_of(request.number))
+        self._shortlist.removed(request.number)
+        self._rows.remove(request.number)
 
     def __len__(self) -> int:
         return len(self._rows)
 
+    def settle(self) -> None:
+        """Blank the rows of those who left, for whoever looks at whole columns."""
+        self._rows.settle()
+
     def own(self, index: int) -> Array:
-        """A column of the order's own, oldest first, with gaps."""
+        """A column of the order's own, oldest first, with gaps; see `settle`."""
         return self._rows.column(index)
 
     @property
@@ -80,9 +91,10 @@ class RequestColumns:
         """The keys, in the same rows."""
         return self._rows.column(self._num_own)
 
-    def number_at(self, row: int) -> int:
-        """The number of the request that has a row."""
-        return self._rows.number_at(row)
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The numbers of the requests in the same rows, rising; in a gap that of one who left."""
+        return self._rows.numbers
 
     # Nodes
 
@@ -116,9 +128,11 @@ class RequestColumns:
 
     def follow(self) -> None:
         """Look up those below the nodes that moved, so that the keys are true."""
+        if not self._moved:
+            return
         if sum(node.weight for node in self._moved) > self._few:
             self._look_up_all()
-        elif self._moved:
+        else:
             self._look_up_below()
         self._moved.clear()
 
@@ -145,7 +159,17 @@ class RequestColumns:
                 ]
             for is_held, those in numbers.items():
                 if those:
-                    self._set_keys(self._rows.rows_of(those), point.match, is_held)
+                    rows = self._rows.rows_of(those)
+                    self._set_keys(rows, point.match, is_held)
+                    self._tell(those, rows)
+
+    def _tell(self, numbers: list[int], rows: npt.NDArray[np.int64] | int) -> None:
+        if isinstance(rows, int):
+            self._shortlist.changed(numbers, (rows,))
+        elif len(numbers) <= _FEW_TOLD:
+            self._shortlist.changed(numbers, rows.tolist())
+        else:
+            self._shortlist.forget()
 
     def _look_up_all(self) -> None:
         self._rows.close_gaps()
@@ -153,6 +177,7 @@ class RequestColumns:
         is_held = self._table.marked(self._anchors.held())
         self.keys[:] = self._make_key(matches, slice(None))
         self.keys[is_held[points] | is_held[nexts]] = self._barred
+        self._shortlist.forget()
 
     def _set_keys(self, rows: Array | int, match: int, is_held: bool) -> None:
         self.keys[rows] = self._barred if is_held else self._make_key(match, rows)

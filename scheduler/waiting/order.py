@@ -106,10 +106,10 @@ class PointOrder:
     def _is_valid(self, parent: WaitNode, entry: ColdEntry) -> bool:
         rank, _, child = entry
         return (
-            child.parent is parent
-            and child.is_cold
-            and child.rank == rank
+            child.rank == rank
+            and child.parent is parent
             and child.best != NOBODY
+            and child.is_cold
             and not self._is_held(child)
         )
 

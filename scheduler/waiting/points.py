@@ -1,11 +1,14 @@
 """Points in order: how the best is found among all places where waiting prompts leave the cache."""
 
+import heapq
 from collections.abc import Callable
-from typing import Protocol
-
-from sortedcontainers import SortedList
+from typing import Final, Protocol, TypeAlias
 
 from scheduler.waiting.node import Rank, WaitNode
+
+PointEntry: TypeAlias = tuple[Rank, int, WaitNode]
+
+_SOME: Final = 16
 
 
 class Points(Protocol):
@@ -30,38 +33,47 @@ def by_number(node: WaitNode) -> Rank:
     return (node.best,)
 
 
-class SortedPoints:
+class HeapedPoints:
     """Points by a key, smallest first.
 
     Complexity:
-        O(log points) for each change, O(1) for `first`.
+        O(log points) amortised for each call. At most twice as many entries as points, and some.
     """
 
     def __init__(self, key: Callable[[WaitNode], Rank]) -> None:
         self._key = key
-        self._entries: dict[WaitNode, tuple[Rank, int, WaitNode]] = {}
-        self._order: SortedList[tuple[Rank, int, WaitNode]] = SortedList()
+        self._entries: dict[WaitNode, PointEntry] = {}
+        self._heap: list[PointEntry] = []
+        """All of these entries, and some that are out of date."""
 
     def put(self, node: WaitNode) -> None:
         """See `Points`."""
         key = self._key(node)
         entry = self._entries.get(node)
-        if entry is not None:
-            if entry[0] == key:
-                return
-            self._order.remove(entry)
-        entry = self._entries[node] = (key, node.uid, node)
-        self._order.add(entry)
+        if entry is None or entry[0] != key:
+            entry = self._entries[node] = (key, node.uid, node)
+            heapq.heappush(self._heap, entry)
+            self._trim()
 
     def discard(self, node: WaitNode) -> None:
         """See `Points`."""
-        entry = self._entries.pop(node, None)
-        if entry is not None:
-            self._order.remove(entry)
+        if self._entries.pop(node, None) is not None:
+            self._trim()
+
+    def _trim(self) -> None:
+        """Drop what is out of date once it is most of the heap, or all."""
+        if len(self._heap) > 2 * len(self._entries) + _SOME or not self._entries:
+            self._heap = list(self._entries.values())
+            heapq.heapify(self._heap)
 
     def first(self) -> WaitNode | None:
         """The point whose key is smallest."""
-        return self._order[0][2] if self._order else None
+        while self._heap:
+            entry = self._heap[0]
+            if self._entries.get(entry[2]) is entry:
+                return entry[2]
+            heapq.heappop(self._heap)
+        return None
 
 
 class PairedPoints:

@@ -14,8 +14,9 @@ _SMALLEST = 4
 class NumberedRows:
     """A row of values for each waiting request, found by its number.
 
-    Numbers only rise, so whoever comes stands last. Whoever leaves is a gap, with values that change nothing
-    for those who look at whole columns; gaps are closed once they are more than a quarter of the rows.
+    Numbers only rise, so whoever comes stands last. Whoever leaves becomes a gap with `settle`, with values
+    that change nothing for those who look at whole columns; gaps are closed once they are more than a quarter
+    of the rows.
 
     Args:
         columns: Type of each column, and what stands there in a gap.
@@ -31,10 +32,11 @@ class NumberedRows:
         self._is_taken = np.empty(_SMALLEST, dtype=np.bool_)
         self._columns: list[Array] = [np.empty(_SMALLEST, dtype=dtype) for dtype, _ in columns]
         self._num_rows = self._num_gaps = 0
+        self._gone: list[int] = []
 
     def __len__(self) -> int:
         """Requests that have a row."""
-        return self._num_rows - self._num_gaps
+        return self._num_rows - self._num_gaps - len(self._gone)
 
     def append(self, number: int, *values: float) -> int:
         """A row for a request whose number is larger than all others; returns which."""
@@ -48,17 +50,26 @@ class NumberedRows:
         self._num_rows += 1
         return row
 
-    def remove(self, row: int) -> None:
-        """The request of a row waits no longer. Row numbers found before are void."""
-        self._is_taken[row] = False
-        for column, blank in zip(self._columns, self._blanks, strict=True):
-            column[row] = blank
-        self._num_gaps += 1
-        if 4 * self._num_gaps > self._num_rows + _SMALLEST:
+    def remove(self, number: int) -> None:
+        """A request waits no longer. Row numbers found before are void."""
+        self._gone.append(number)
+        if 4 * (self._num_gaps + len(self._gone)) > self._num_rows + _SMALLEST:
             self.close_gaps()
+
+    def settle(self) -> None:
+        """Make gaps of the rows of those who left."""
+        if not self._gone:
+            return
+        rows = self.rows_of(self._gone)
+        self._is_taken[rows] = False
+        for column, blank in zip(self._columns, self._blanks, strict=True):
+            column[rows] = blank
+        self._num_gaps += len(self._gone)
+        self._gone.clear()
 
     def close_gaps(self) -> None:
         """Move the rows together. Row numbers found before are void. O(rows) in NumPy."""
+        self.settle()
         if not self._num_gaps:
             return
         taken = np.flatnonzero(self._is_taken[: self._num_rows])
@@ -77,6 +88,11 @@ class NumberedRows:
         if len(numbers) == 1:
             return self.row_of(numbers[0])
         return self._numbers[: self._num_rows].searchsorted(np.array(numbers, dtype=np.int64))
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The number of the request in each row, gaps included."""
+        return self._numbers[: self._num_rows]
 
     def number_at(self, row: int) -> int:
         """The number of the request that has a row."""

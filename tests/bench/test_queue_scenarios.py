@@ -68,7 +68,7 @@ def test_entries_are_counted_in_containers_of_any_depth():
     counts = count_entries(queue.line)
     assert counts["WaitingForest._node_of"] == 10
     assert counts["WaitNode.requests"] == 10
-    assert counts["SortedPoints._entries"] == counts["SortedPoints._order"] >= 1
+    assert counts["HeapedPoints._entries"] == counts["HeapedPoints._heap"] >= 1
 
 
 @pytest.mark.parametrize("spread", [False, True])

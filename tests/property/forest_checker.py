@@ -9,7 +9,7 @@ from scheduler.waiting import WaitingForest
 from scheduler.waiting.columns import RequestColumns
 from scheduler.waiting.node import NOBODY, WaitNode
 from scheduler.waiting.order import PointOrder
-from scheduler.waiting.points import PairedPoints, Points, SortedPoints
+from scheduler.waiting.points import HeapedPoints, PairedPoints, Points
 from scheduler.waiting.table import NodeTable
 
 MOST_ENTRIES_A_REQUEST = 24
@@ -144,15 +144,19 @@ def check_points(points: Points, offered: set[WaitNode]) -> None:
         for each in points._both:
             check_points(each, offered)
     else:
-        assert isinstance(points, SortedPoints)
+        assert isinstance(points, HeapedPoints)
         assert set(points._entries) == offered
-        entries = [(points._key(node), node.uid, node) for node in offered]
-        assert sorted(entries) == list(points._order)
+        for node, entry in points._entries.items():
+            assert entry == (points._key(node), node.uid, node)
+        heap = points._heap
+        assert all(heap[(place - 1) // 2] <= heap[place] for place in range(1, len(heap)))
+        assert {id(entry) for entry in points._entries.values()} <= {id(entry) for entry in heap}
 
 
 def check_columns(columns: RequestColumns, forest: WaitingForest, nodes: list[WaitNode]) -> None:
     """Each request has a row that says how it stands, each node at most one that is written or will be."""
     columns.follow()
+    columns.settle()
     assert len(columns) == len(forest)
     numbers = sorted(forest._node_of)
     rows = [columns._rows.row_of(number) for number in numbers]

@@ -32,7 +32,13 @@ class QueuesUnderTest:
     """One cache, every order over the same waiting requests, and those that were admitted."""
 
     def __init__(
-        self, page_size: int, num_pages: int, eviction: str, options: PolicyOptions, few: int = 256
+        self,
+        page_size: int,
+        num_pages: int,
+        eviction: str,
+        options: PolicyOptions,
+        few: int = 256,
+        listed: int = 24,
     ) -> None:
         self.cache = PrefixCache(CacheConfig(num_pages=num_pages, page_size=page_size, eviction=eviction))
         self.page_size = page_size
@@ -46,6 +52,7 @@ class QueuesUnderTest:
         for policy in self.policies.values():
             if isinstance(policy, ColumnPolicy):
                 policy._columns._few = few
+                policy._shortlist.size = listed
         self.k_lpm, self.fair = NaiveKLPM(options), NaiveFair(options)
         self.waiting: dict[int, Request] = {}
         self.runners: dict[int, Runner] = {}

@@ -18,6 +18,7 @@ queues = st.builds(
     st.sampled_from(sorted(EVICTION_POLICIES)),
     options,
     st.sampled_from([0, 256]),
+    st.sampled_from([1, 2, 24]),
 )
 steps = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 2**16)), min_size=10, max_size=80)
 
@@ -38,6 +39,7 @@ def play(seed: int, num_steps: int) -> set[str]:
         rng.choice(sorted(EVICTION_POLICIES)),
         PolicyOptions(k=rng.randrange(1, 5), quantum=rng.choice([1, 3, 16])),
         few=rng.choice([0, 256]),
+        listed=rng.choice([1, 2, 24]),
     )
     for _ in range(num_steps):
         under_test.run(rng.choice(VERBS), rng.randrange(2**32))

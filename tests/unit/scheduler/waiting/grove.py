@@ -8,7 +8,7 @@ from scheduler.waiting import OLDEST, WaitingForest
 from scheduler.waiting.anchors import Anchors
 from scheduler.waiting.choice import Choice
 from scheduler.waiting.order import PointOrder
-from scheduler.waiting.points import SortedPoints, by_match
+from scheduler.waiting.points import HeapedPoints, by_match
 
 PAGE_SIZE = 2
 
@@ -21,7 +21,7 @@ def pages(*names: int) -> list[int]:
 class Grove:
     def __init__(self, num_pages: int = 64, choice: Choice = OLDEST, eviction: str = "lru") -> None:
         self.cache = PrefixCache(CacheConfig(num_pages=num_pages, page_size=PAGE_SIZE, eviction=eviction))
-        self.points = SortedPoints(by_match)
+        self.points = HeapedPoints(by_match)
         anchors = Anchors(self.cache.config)
         order = PointOrder(anchors.is_held, self.points, choice)
         self.forest = WaitingForest(self.cache, anchors, order)

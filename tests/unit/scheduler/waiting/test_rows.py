@@ -8,6 +8,7 @@ from scheduler.waiting.rows import NumberedRows
 def contents(rows: NumberedRows) -> dict[int, tuple[float, int]]:
     """Values by number; what stands in gaps is checked on the way."""
     found = {}
+    rows.settle()
     for row, (first, second) in enumerate(zip(rows.column(0), rows.column(1), strict=True)):
         if second == -7:
             assert first == np.inf
@@ -27,7 +28,7 @@ def test_rows_hold_what_was_put_in_them_oldest_first(events, closing):
             assert rows.number_at(row) == number
         elif expected:
             leaving = sorted(expected)[event % len(expected)]
-            rows.remove(rows.row_of(leaving))
+            rows.remove(leaving)
             del expected[leaving]
         if closing and number % 5 == 0:
             rows.close_gaps()
@@ -45,6 +46,6 @@ def test_memory_follows_those_that_wait():
     for number in range(5_000):
         rows.append(number, 1.0)
     for number in range(4_990):
-        rows.remove(rows.row_of(number))
+        rows.remove(number)
     assert len(rows._numbers) <= 32
     assert rows.column(0)[rows.row_of(4_995)] == 1.0

@@ -1,0 +1,171 @@
+"""Which of many ratios is highest, while all rise with time, each at a pace of its own."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.waiting.shortlist import high_bar
+
+Times = npt.NDArray[np.float64]
+
+_SIZE: Final = 24
+_MOST: Final = 4
+_SLACK: Final = 1e-12
+"""Share of a ratio within which rounding may hide who is higher; some thousand times what it does."""
+
+
+class Lines(NamedTuple):
+    """Everybody's ratio as a line over time: requests, oldest first, with gaps.
+
+    Attributes:
+        numbers: Numbers of the requests.
+        since: Times of submission.
+        uncached: Tokens to compute; infinite where a request is held, and in a gap.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    since: Times
+    uncached: Times
+
+
+class HighestRatios:
+    """The highest (time waited + 1) / (tokens to compute), the oldest among equals. A `Shortlist`.
+
+    A ratio is a straight line over time, and the highest of many lines bends upwards: between two times, the
+    highest of those that are not listed lies below the chord of what it is at both. So a look at all lists
+    those that are high now or will be high a while later, and notes a bound for the others at both times. As
+    long as the best of the list lies above the chord, it is the best of all. Who comes or changes is listed
+    if it may pass a bound.
+
+    Args:
+        lines: Gives everybody's as they are now.
+        settle: Is called before everybody's are looked at, to make gaps of those who left.
+
+    Attributes:
+        size: About how many are listed, > 0.
+
+    Complexity:
+        `first`: O(`size`); about once while `size` requests go O(waiting) in NumPy, some 60 µs for 10,000,
+        and every time where the highest ratio is that of many. The rest O(1) for each request.
+    """
+
+    def __init__(self, lines: Callable[[], Lines], settle: Callable[[], None]) -> None:
+        self.size = _SIZE
+        self._lines = lines
+        self._settle = settle
+        self._listed: dict[int, tuple[float, float]] = {}
+        self._is_known = self._is_all = False
+        self._start = self._stop = 0.0
+        self._at_start = self._at_stop = 0.0
+        """Bounds of those that are not listed."""
+        self._reach = 0.0
+        self._buffers: list[Times] = [np.empty(0), np.empty(0)]
+
+    # What happens to rows
+
+    def changed(self, numbers: Sequence[int], rows: Sequence[int]) -> None:
+        """See `Shortlist`."""
+        if not self._is_known:
+            return
+        _, all_since, all_uncached = self._lines()
+        for number, row in zip(numbers, rows, strict=True):
+            since, uncached = float(all_since[row]), float(all_uncached[row])
+            if uncached != np.inf and (self._is_all or self._may_pass(since, uncached)):
+                self._listed[number] = since, uncached
+            else:
+                self._listed.pop(number, None)
+        if len(self._listed) > _MOST * self.size:
+            self.forget()
+
+    def _may_pass(self, since: float, uncached: float) -> bool:
+        passes = (self._start - since + 1.0) / uncached > self._at_start
+        return passes or (self._stop - since + 1.0) / uncached > self._at_stop
+
+    def removed(self, number: int) -> None:
+        """See `Shortlist`."""
+        self._listed.pop(number, None)
+
+    def forget(self) -> None:
+        """See `Shortlist`."""
+        self._is_known = False
+        self._listed.clear()
+
+    # Who is first
+
+    def first(self, now: float) -> int | None:
+        """Number of the request whose ratio is highest; `None` where all are held."""
+        if self._is_known:
+            number, ratio = self._best_listed(now)
+            if self._is_all or ratio > self._bound(now):
+                return number
+        return self._look_at_all(now)
+
+    def _best_listed(self, now: float) -> tuple[int | None, float]:
+        first, highest = None, -np.inf
+        for number, (since, uncached) in self._listed.items():
+            ratio = (now - since + 1.0) / uncached
+            if ratio > highest or (ratio == highest and first is not None and number < first):
+                first, highest = number, ratio
+        return first, highest
+
+    def _bound(self, now: float) -> float:
+        """More than anybody has now who is not listed."""
+        if not self._start <= now <= self._stop:
+            return np.inf
+        bound = self._at_start
+        if now > self._start:
+            share = (now - self._start) / (self._stop - self._start)
+            bound += (self._at_stop - self._at_start) * share
+        return bound + _SLACK * (1.0 + abs(self._at_start) + abs(self._at_stop))
+
+    # Looking at all
+
+    def _look_at_all(self, now: float) -> int | None:
+        """Find the first among all, and list who may be first soon."""
+        self._settle()
+        lines = self._lines()
+        if self._is_known and now > self._start:
+            self._reach = 2 * (now - self._start)  # a list may last longer than the one before
+        self.forget()
+        self._is_known, self._is_all = True, len(lines.uncached) <= 2 * self.size
+        if self._is_all:
+            self._list(lines, np.arange(len(lines.uncached)))
+            return self._best_listed(now)[0]
+        self._start, self._stop = now, now + self._reach
+        starts = self._ratios(0, self._start, lines)
+        row = int(starts.argmax())
+        if lines.uncached[row] == np.inf:  # all are held, or this time is before all of theirs
+            starts[lines.uncached == np.inf] = -np.inf
+            row = int(starts.argmax())
+            self._is_all = bool(lines.uncached[row] == np.inf)
+        if self._is_all:
+            return None
+        self._list_high(lines, starts, self._ratios(1, self._stop, lines))
+        return int(lines.numbers[row])
+
+    def _ratios(self, buffer: int, at: float, lines: Lines) -> Times:
+        """Everybody's at a time."""
+        if len(self._buffers[buffer]) < len(lines.since):  # fresh memory costs as much as the quotients
+            self._buffers[buffer] = np.empty(2 * len(lines.since))
+        ratios = self._buffers[buffer][: len(lines.since)]
+        np.subtract(at, lines.since, out=ratios)
+        ratios += 1.0
+        ratios /= lines.uncached
+        return ratios
+
+    def _list_high(self, lines: Lines, starts: Times, stops: Times) -> None:
+        self._at_start = float(high_bar(starts, self.size))
+        self._at_stop = float(high_bar(stops, self.size))
+        rows = ((starts > self._at_start) | (stops > self._at_stop)).nonzero()[0]
+        if len(rows) > _MOST * self.size:
+            self.forget()
+        else:
+            self._list(lines, rows)
+
+    def _list(self, lines: Lines, rows: npt.NDArray[np.int64]) -> None:
+        columns = (column[rows].tolist() for column in lines)
+        for number, since, uncached in zip(*columns, strict=True):
+            if uncached != np.inf:
+                self._listed[number] = since, uncached

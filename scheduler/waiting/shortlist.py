@@ -1,0 +1,34 @@
+"""A few of those who wait, among whom the next is found without looking at all."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+
+class Shortlist(Protocol):
+    """Is told what happens to rows of `RequestColumns`, so that it can say which comes first."""
+
+    def changed(self, numbers: Sequence[int], rows: Sequence[int]) -> None:
+        """Requests came, or their keys changed; the rows already hold what is true now."""
+        ...
+
+    def removed(self, number: int) -> None:
+        """A request waits no longer."""
+        ...
+
+    def forget(self) -> None:
+        """So many keys changed that it is cheaper to look at all once more."""
+        ...
+
+
+def high_bar(values: npt.NDArray[Any], size: int) -> Any:
+    """A value that at least `size` of at least 2 * `size` values reach, and mostly few more exceed.
+
+    The values are dealt into an odd number of classes, so that what comes again and again does not come into
+    the same; half of these have somebody who is as high.
+    """
+    classes = 2 * size - 1
+    highest = values[: len(values) // classes * classes].reshape(-1, classes).max(axis=0)
+    highest.partition(size - 1)
+    return highest[size - 1]

@@ -1,0 +1,137 @@
+"""Short lists name whom looking at everybody names, whatever comes, goes and changes meanwhile."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from scheduler.policies.balances import BARRED, Balances
+from scheduler.policies.matches import LongestMatches, Matches
+from scheduler.policies.ratios import HighestRatios, Lines
+
+NUM_ROWS = 400
+
+
+class Rows:
+    """Requests with two values each; who left has blanks."""
+
+    def __init__(self, rng: random.Random, blank: tuple[float, float]) -> None:
+        self.rng = rng
+        self.blank = blank
+        self.columns = [np.full(4 * NUM_ROWS, value) for value in blank]
+        self.num_rows = 0
+
+    @property
+    def present(self) -> list[int]:
+        return [row for row in range(self.num_rows) if self.columns[0][row] != self.blank[0]]
+
+    def write(self, row: int, *values: float) -> None:
+        for column, value in zip(self.columns, values, strict=True):
+            column[row] = value
+
+    def used(self) -> tuple[np.ndarray, ...]:
+        return np.arange(self.num_rows), *(column[: self.num_rows] for column in self.columns)
+
+
+@pytest.mark.parametrize("size", [1, 2, 24])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_highest_ratio(size, seed):
+    rng = random.Random(seed)
+    rows = Rows(rng, (-1.0, np.inf))
+    looks: Counter[str] = Counter()
+
+    def lines() -> Lines:
+        return Lines(*rows.used())
+
+    ratios = HighestRatios(lines, lambda: looks.update(["all"]))
+    ratios.size = size
+    now = scale = rng.choice([0.0, 1.0, 1.7e9])
+    step = rng.choice([1.0, 1e-3, 0.0, 37.5])
+
+    def tokens() -> float:
+        return float(rng.choice([np.inf, 16, 17, rng.randrange(1, 12_000), rng.randrange(4_000, 12_000)]))
+
+    def write(row: int, since: float) -> None:
+        rows.write(row, since, tokens())
+
+    for _ in range(NUM_ROWS):
+        write(rows.num_rows, now)
+        rows.num_rows += 1
+        ratios.changed((rows.num_rows - 1,), (rows.num_rows - 1,))
+        now += step * rng.random()
+    for turn in range(300):
+        now += rng.choice([0.0, step, step * rng.random(), step * 20 if rng.random() < 0.05 else step])
+        if rng.random() < 0.01:
+            now = max(scale, now - 100 * step)
+        if turn % 3 == 0:
+            write(rows.num_rows, now)
+            rows.num_rows += 1
+            ratios.changed((rows.num_rows - 1,), (rows.num_rows - 1,))
+        if rng.random() < 0.3 and rows.present:
+            changing = rng.sample(rows.present, min(len(rows.present), rng.randrange(1, 6)))
+            for row in changing:
+                write(row, rows.columns[0][row])
+            ratios.changed(changing, changing)
+        expected = [
+            ((now - rows.columns[0][row] + 1.0) / rows.columns[1][row], -row)
+            for row in rows.present
+            if rows.columns[1][row] != np.inf
+        ]
+        found = ratios.first(now)
+        assert found == (-max(expected)[1] if expected else None)
+        leaving = found if found is not None and rng.random() < 0.8 else rng.choice(rows.present)
+        rows.write(leaving, *rows.blank)
+        ratios.removed(leaving)
+    assert size < 24 or step == 0.0 or looks["all"] < 150
+
+
+@pytest.mark.parametrize("size", [1, 2, 24])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_longest_match_of_a_client_that_may_be_served(size, seed):
+    rng = random.Random(seed)
+    rows = Rows(rng, (-1, BARRED))
+    rows.columns = [column.astype(dtype) for column, dtype in zip(rows.columns, (int, np.int32), strict=True)]
+    balances, clients = Balances(), [f"{number}" for number in range(rng.choice([1, 3, 40]))]
+    served = [balances.row_of(client) for client in clients]
+
+    def matches() -> Matches:
+        numbers, owners, pages = rows.used()
+        return Matches(numbers, np.maximum(owners, 0), pages)
+
+    longest = LongestMatches(matches, lambda: None, balances)
+    longest.size = size
+
+    def pages() -> int:
+        return rng.choice([BARRED, 0, 0, 32, 64, rng.randrange(100)])
+
+    def come() -> None:
+        rows.write(rows.num_rows, rng.choice(served), pages())
+        rows.num_rows += 1
+        longest.changed((rows.num_rows - 1,), (rows.num_rows - 1,))
+
+    for _ in range(NUM_ROWS):
+        come()
+    for turn in range(300):
+        if turn % 3 == 0:
+            come()
+        if rng.random() < 0.3:
+            changing = rng.sample(rows.present, rng.randrange(1, 6))
+            for row in changing:
+                rows.columns[1][row] = pages()
+            longest.changed(changing, changing)
+        balances.charge(rng.choice(clients), rng.choice([0, 1, 50, 50]))
+        free = [row for row in rows.present if rows.columns[1][row] >= 0]
+        allowed = [row for row in free if balances.deficit(clients[served.index(rows.columns[0][row])]) > 0]
+        found = longest.first()
+        assert found == min(allowed, key=lambda row: (-rows.columns[1][row], row), default=None)
+        if found is None:
+            owners = longest.clients()
+            assert sorted(set(owners)) == sorted({int(rows.columns[0][row]) for row in free})
+            if len(owners):
+                balances.begin_round(owners, 40)
+                longest.forget()
+            found = longest.first()
+        leaving = found if found is not None and rng.random() < 0.8 else rng.choice(rows.present)
+        rows.write(leaving, *rows.blank)
+        longest.removed(leaving)
