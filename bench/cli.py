@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from bench.instructions.command import instructions
 from bench.options import Options, Size
 from bench.peers.command import peers
 from bench.publishing.command import report as report_command
-from bench.publishing.documents import Results, file_name, results_of, save
+from bench.publishing.documents import Results, file_name, results_of, save, this_month
 from bench.suites import SUITES, Suite
 
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path, resolve_path=True)
@@ -73,9 +72,8 @@ def _run(
         console.print(render(report))
     results = results_of(suite, environment, options, reports)
     if folder is not None:
-        month = datetime.now(UTC).strftime("%Y%m")
         for theme, part in _by_suite(results):
-            save(part, folder / file_name(theme, environment, month))
+            save(part, folder / file_name(theme, environment, this_month()))
     line = msgspec.json.encode(results)
     if json_file is not None:
         json_file.write_bytes(line + b"\n")

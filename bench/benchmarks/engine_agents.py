@@ -24,7 +24,7 @@ def run(options: Options) -> Report:
 
     model = served_model(options)
     calls = agent_prompts(model, options)
-    num_cold, repetitions = options.pick(tiny=6, full=15), options.pick(tiny=1, full=3)
+    num_cold, repetitions = options.pick(tiny=6, full=15), options.pick(tiny=1, full=5)
     total: dict[str, list[float]] = {clock: [] for clock in CLOCKS}
     single: dict[str, list[float]] = {clock: [] for clock in CLOCKS}
     notes: list[str] = []

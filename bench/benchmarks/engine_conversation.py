@@ -19,7 +19,7 @@ def run(options: Options) -> Report:
 
     model = served_model(options)
     num_turns, answer_tokens = options.pick(tiny=4, full=16), options.pick(tiny=4, full=16)
-    repetitions = options.pick(tiny=1, full=3)
+    repetitions = options.pick(tiny=1, full=5)
     conversation = Conversation(
         model,
         num_turns=num_turns,

@@ -21,6 +21,7 @@ from bench.peers.install import DEFAULT_FOLDER, PeersMissing, build, installed_v
 from bench.peers.oracle import Expected, reckon
 from bench.peers.table import markdown
 from bench.peers.worker import ROWS, Job, settings
+from bench.publishing.documents import file_name, this_month
 
 FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -44,7 +45,12 @@ EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--trace", type=EXISTING, help="As of the run.")
 @click.option("--resume", type=EXISTING, help="Add the repetitions to those of this document.")
 @click.option("--json", "json_file", type=FILE, help="Write the document here, too, after each repetition.")
-@click.option("--markdown", "markdown_file", type=FILE, help="Write the tables here, for bench/results.")
+@click.option(
+    "--into",
+    "folder_of_results",
+    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+    help="Keep the document in this folder; where it is there, the repetitions are added.",
+)
 def peers(
     build_first: bool,
     folder: Path,
@@ -56,12 +62,15 @@ def peers(
     trace: Path | None,
     resume: Path | None,
     json_file: Path | None,
-    markdown_file: Path | None,
+    folder_of_results: Path | None,
 ) -> None:
     """Time other engines' cache cores beside ours, in turn, one fresh process each and repetition."""
     if build_first:
         build(folder)
     options = Options(size=size, seed=seed, trace=None if trace is None else str(trace.resolve()))
+    if folder_of_results is not None:
+        json_file = folder_of_results / file_name("peers", describe(), this_month())
+        resume = json_file if json_file.exists() else resume
     wanted = tuple(name.lower() for name in names)
     labels = [label for label in CONTENDERS if label == OURS or not names or label.lower().startswith(wanted)]
     try:
@@ -82,10 +91,7 @@ def peers(
             document = dataclasses.replace(document, repetitions=(*document.repetitions, repetition))
             if json_file is not None:
                 json_file.write_bytes(msgspec.json.encode(document) + b"\n")
-    text = markdown(document)
-    if markdown_file is not None:
-        markdown_file.write_text(text, encoding="utf-8")
-    click.echo(text)
+    click.echo(markdown(document))
     for place, label, row, failure in document.errors():
         click.echo(f"repetition {place + 1}, {label}, {row} failed:\n{failure}", err=True)
     click.echo(msgspec.json.encode(document).decode())

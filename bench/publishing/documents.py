@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -74,6 +75,11 @@ def file_name(theme: str, environment: Environment, month: str) -> str:
     """How a result file is called: `[theme]_[hardware]_[yyyymm].json`."""
     hardware = re.sub(r"[^a-z0-9]+", "-", str(environment["cpu"]).lower()).strip("-")
     return f"{theme}_{hardware}-{environment['cores']}core_{month}.json"
+
+
+def this_month() -> str:
+    """Now, as `file_name` wants it."""
+    return datetime.now(UTC).strftime("%Y%m")
 
 
 def load(path: Path) -> Results:

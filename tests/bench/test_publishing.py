@@ -1,14 +1,21 @@
+import dataclasses
+
 import pytest
 from click.testing import CliRunner
 
+from bench.benchmarks import simulate_chat
 from bench.cli import main
-from bench.harness.report import Figure, Limit, Picture, Report
+from bench.harness.environment import ROOT
+from bench.harness.report import Bound, Figure, Limit, Picture, Report
 from bench.options import Options
+from bench.peers.document import FORMAT, Document, Measured, Repetition
 from bench.publishing.command import differences
 from bench.publishing.documents import Results, UnreadableResults, file_name, load, results_of, save
+from bench.publishing.headline import PEER_ROWS, PICTURED, FigureMissing, parts
 from bench.publishing.page import page
 from bench.publishing.readme import PartsDiffer, filled
-from bench.publishing.tree import README, everything
+from bench.publishing.tree import README, everything, newest
+from runtime.result import BASELINE_LABEL, CACHE_LABEL, from_json
 
 ENVIRONMENT = {
     "commit": "abc",
@@ -131,3 +138,114 @@ def test_pages_and_readme_agree_with_the_result_files():
     made = list(everything())
     assert [path.name for path in differences(made)] == []
     assert README in {path for path, _ in made}
+
+
+def test_make_simulate_prints_what_readme_says():
+    file = ROOT / "out" / "result.json"
+    if not file.exists():
+        pytest.skip("make simulate was not run here")
+    summaries = simulate_chat.verified(from_json(file.read_bytes()))
+    kept = {run.report.name: run.report for run in load(newest("serve")).runs}["simulate_chat"]
+    found = simulate_chat.figures(summaries[BASELINE_LABEL], summaries[CACHE_LABEL])
+    assert found == kept.figures, "out/ is stale (make simulate), or the results are (python -m bench serve)"
+
+
+# README's parts
+
+
+def single(name: str, value: float, beside: float | None = None, clock: str = "value") -> Figure:
+    bound = None if beside is None else Bound(name="no cache", samples={clock: [beside]})
+    return Figure(name=name, unit="", samples={clock: [value]}, bound=bound)
+
+
+CHAT = Report(
+    name="simulate_chat",
+    question="?",
+    figures=(
+        single(simulate_chat.HIT_RATE, 0.8574, 0.0),
+        single(simulate_chat.OF_CEILING, 0.9),
+        single(simulate_chat.PREFILL, 1_000_000, 4_000_000),
+        single(simulate_chat.TTFT_P50, 25.25, 285.4),
+        single(simulate_chat.TTFT_P99, 147, 7_310),
+        single(simulate_chat.TPOT_P50, 17.4, 51.8),
+    ),
+)
+LOAD = Report(
+    name="serve_simulated",
+    question="?",
+    figures=(single("simulated capacity, cache, lpm / no cache", 2.5),),
+    notes=("Goodput counts requests with a TTFT of at most 1 s and a TPOT of at most 50 ms (both ours).",),
+    pictures=(dataclasses.replace(PICTURE, name=PICTURED),),
+)
+ENGINE = Report(
+    name="engine_conversation",
+    question="?",
+    config={"prompt tokens": [100, 2_420]},
+    figures=(single("TTFT", 285_000, 2_065_000, "wall"),),
+)
+LABELS = ("radixcache", "SGLang, Rust core", "SGLang, Python core", "vLLM, xxhash")
+
+
+def compared(*rows: str) -> Document:
+    """Every contender takes twice as long as the one before it; vLLM has no first row."""
+    measured = tuple(
+        Measured(
+            contender=label,
+            figures=tuple(
+                Figure(name=row, unit="us", samples={"cpu": [8.0 * 2**place]})
+                for row in rows
+                if label != LABELS[-1] or row != rows[0]
+            ),
+        )
+        for place, label in enumerate(LABELS)
+    )
+    return Document(
+        format=FORMAT,
+        cpu="a processor",
+        cores=2,
+        system="Linux",
+        python="CPython 3.11.7",
+        versions={"radixcache": "0.1.0"},
+        peers={"sglang": "1.2", "vllm": "3.4"},
+        contenders=LABELS,
+        packages=dict(zip(LABELS, ("radixcache", "sglang", "sglang", "vllm"), strict=True)),
+        compiled=LABELS[1:2],
+        seed=0,
+        options=Options(),
+        config={},
+        repetitions=(Repetition(commit="c", dirty=False, rows=("peek",), measured=measured),),
+    )
+
+
+def test_readme_shows_medians_ratios_versions_and_where_they_come_from():
+    serve = results(CHAT, LOAD, ENGINE, suite="serve")
+    made = parts(serve, compared(*PEER_ROWS), "serve_x", "peers_x")
+    assert "| hit rate (90.0% of what an unlimited cache would hit) | 0% | 85.7% |  |" in made["chat"]
+    assert "| time to first token, p99 | 7.31 s | 147 ms | 0.020 x |" in made["chat"]
+    assert "(bench/results/serve_x.serve_simulated_ttft.svg)" in made["load"]
+    assert (
+        "a TTFT of at most 1 s and a TPOT of at most 50 ms, the same simulated GPU serves 2.5 times"
+        in made["load"]
+    )
+    assert "2 turns that ends at 2,420 tokens" in made["engine"]
+    assert "after 285 ms instead of 2.06 s (p50, measured), 7.2 times sooner" in made["engine"]
+    table = made["peers"].splitlines()
+    assert (
+        table[0] == "| us | radixcache | SGLang 1.2, Rust core | SGLang 1.2, Python core | vLLM 3.4, xxhash |"
+    )
+    assert table[2].endswith("| 8.0 | 16 (2.0 x) | 32 (4.0 x) | none |")
+    assert table[3].endswith("| 8.0 | 16 (2.0 x) | 32 (4.0 x) | 64 (8.0 x) |")
+    assert "peers_x.md" in table[-1]
+
+
+@pytest.mark.parametrize("left_out", ["simulate_chat", "serve_simulated", "engine_conversation"])
+def test_results_without_what_readme_shows_are_refused(left_out):
+    kept = [report for report in (CHAT, LOAD, ENGINE) if report.name != left_out]
+    with pytest.raises(FigureMissing, match=left_out):
+        parts(results(*kept, suite="serve"), compared(*PEER_ROWS), "", "")
+
+
+def test_comparison_without_what_readme_shows_is_refused():
+    first, *others = PEER_ROWS
+    with pytest.raises(FigureMissing, match=first):
+        parts(results(CHAT, LOAD, ENGINE, suite="serve"), compared(*others), "", "")
