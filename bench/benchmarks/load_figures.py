@@ -135,6 +135,18 @@ def _capacities(load: Load) -> list[Figure]:
     return made
 
 
+def censored_notes(load: Load) -> tuple[str, ...]:
+    """Which capacities lie at the end of the grid, so that they may be larger, a sentence a contender."""
+    highest = load.rates[-1]
+    counts = {contender: load.capacities(contender).count(highest) for contender in load.runs}
+    return tuple(
+        f"{contender}: within the limits at the highest rate in {count} of the samples; the capacity there "
+        "is at least that."
+        for contender, count in counts.items()
+        if count
+    )
+
+
 def _hits(load: Load) -> list[Figure]:
     """Hit rates beside what was possible in the same order of admissions."""
     made = []

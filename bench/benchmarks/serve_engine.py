@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bench.benchmarks.load_figures import Load, figures, limits_note, pictures
+from bench.benchmarks.load_figures import Load, censored_notes, figures, limits_note, pictures
 from bench.harness.report import Report
 from bench.harness.timing import frozen_heap
 from bench.options import Options
@@ -90,6 +90,7 @@ def run(options: Options) -> Report:
         figures=figures(load),
         notes=(
             limits_note(LIMITS),
+            *censored_notes(load),
             *NOTES,
             (
                 f"Answers are greedy and were compared with those of the first run without the cache: "

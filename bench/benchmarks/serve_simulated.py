@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from bench.benchmarks.load_figures import Load, figures, limits_note, pictures
+from bench.benchmarks.load_figures import Load, censored_notes, figures, limits_note, pictures
 from bench.errors import expect
 from bench.harness.report import Report
 from bench.options import Options
@@ -103,7 +103,7 @@ def run(options: Options) -> Report:
             "eviction": setup.eviction,
         },
         figures=figures(load),
-        notes=(limits_note(LIMITS), *NOTES),
+        notes=(limits_note(LIMITS), *censored_notes(load), *NOTES),
         pictures=pictures(load, offered),
     )
 

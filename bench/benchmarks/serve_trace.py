@@ -1,6 +1,6 @@
 """A recorded trace on a simulated GPU, with the cache and without, at several densities."""
 
-from bench.benchmarks.load_figures import Load, figures, limits_note, pictures
+from bench.benchmarks.load_figures import Load, censored_notes, figures, limits_note, pictures
 from bench.benchmarks.serve_simulated import GPU, MODEL, serve_all
 from bench.benchmarks.traces import workload_of
 from bench.harness.report import Report
@@ -65,6 +65,6 @@ def run(options: Options) -> Report:
             "page_size": pool.page_size,
         },
         figures=figures(load),
-        notes=(limits_note(LIMITS), *NOTES),
+        notes=(limits_note(LIMITS), *censored_notes(load), *NOTES),
         pictures=pictures(load, offered),
     )

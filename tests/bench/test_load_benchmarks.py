@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from bench.benchmarks import serve_engine, serve_simulated, serve_trace, simulate_chat
-from bench.benchmarks.load_figures import Load, figures, pictures
+from bench.benchmarks.load_figures import Load, censored_notes, figures, pictures
 from bench.errors import WrongResult
 from bench.harness.report import Bound as FigureBound
 from bench.harness.report import Figure, Report
@@ -139,6 +139,12 @@ def test_there_is_no_ratio_to_a_capacity_of_nothing():
     found = {figure.name: figure.samples["value"] for figure in figures(load)}
     assert found["simulated capacity, no cache"] == [0.0]
     assert "simulated capacity, cache / no cache" not in found
+
+
+def test_capacity_at_the_end_of_the_grid_is_called_at_least_that():
+    load = load_of({1.0: [1, 1], 2.0: [0.5, 0.5]}, {1.0: [1, 1], 2.0: [1, 0.5]})
+    (note,) = censored_notes(load)
+    assert note.startswith("cache: within the limits at the highest rate in 1 of the samples")
 
 
 # Points
