@@ -1,5 +1,6 @@
 """An environment for the peers, made on demand and apart from everything else."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Collection
@@ -26,7 +27,8 @@ def python_of(folder: Path) -> Path:
         PeersMissing: There is none.
     """
     python = folder / "venv" / "bin" / "python"
-    if not (folder / "complete").exists():
+    complete = folder / "complete"
+    if not complete.exists() or complete.read_text(encoding="utf-8") != _pins():
         raise PeersMissing(f"the peers are not installed in {folder}: run `python -m bench peers --build`")
     return python
 
@@ -58,6 +60,7 @@ def build(folder: Path) -> None:
     ):
         subprocess.run([*pip, *arguments], check=True)  # noqa: S603 - fixed arguments
     wheels = folder / "ray"
+    shutil.rmtree(wheels, ignore_errors=True)
     command = [*pip[:3], "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(wheels)]
     subprocess.run(  # noqa: S603 - fixed arguments
         [*command, "--requirement", str(HERE / "requirements-ray.txt")], check=True
@@ -65,7 +68,12 @@ def build(folder: Path) -> None:
     for wheel in wheels.glob("*.whl"):
         unpack(wheel, wheels)
         wheel.unlink()
-    (folder / "complete").touch()
+    (folder / "complete").write_text(_pins(), encoding="utf-8")
+
+
+def _pins() -> str:
+    """All that is to be installed, so that a folder of other versions is not taken for complete."""
+    return "".join(path.read_text(encoding="utf-8") for path in sorted(HERE.glob("requirements*.txt")))
 
 
 def unpack(wheel: Path, folder: Path) -> None:

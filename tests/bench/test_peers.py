@@ -3,6 +3,7 @@ import importlib
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from zipfile import ZipFile
 
 import msgspec
 import numpy as np
@@ -27,7 +28,7 @@ from bench.peers.document import (
     decode,
     rotated,
 )
-from bench.peers.install import PeersMissing, installed_versions, python_of
+from bench.peers.install import PeersMissing, installed_versions, python_of, unpack
 from bench.peers.oracle import reckon
 from bench.peers.ours import OurQueue, Ours
 from bench.peers.reasons import reason
@@ -271,6 +272,30 @@ def test_stand_ins_answer_for_their_package_and_nothing_else(monkeypatch):
         importlib.import_module("no_such_gpu_at_all")
     for name in [name for name in sys.modules if name.startswith("no_such_gpu")]:
         monkeypatch.delitem(sys.modules, name)
+
+
+def test_folder_of_other_versions_is_not_taken_for_complete(tmp_path):
+    pins = "".join(path.read_text() for path in sorted(PINS.glob("requirements*.txt")))
+    (tmp_path / "complete").write_text(pins)
+    assert python_of(tmp_path) == tmp_path / "venv" / "bin" / "python"
+    (tmp_path / "complete").write_text(pins.replace("sglang==", "sglang==0."))
+    with pytest.raises(PeersMissing):
+        python_of(tmp_path)
+
+
+def test_of_a_wheel_only_the_prefix_tree_and_its_version_are_kept(tmp_path):
+    with ZipFile(tmp_path / "ray.whl", "w") as archive:
+        for name in (
+            ray_adapter.SOURCE.as_posix(),
+            "ray/__init__.py",
+            "ray/thirdparty/x-1.dist-info/METADATA",
+        ):
+            archive.writestr(name, "")
+        archive.writestr("ray-9.8.7.dist-info/METADATA", "Metadata-Version: 2.1\nName: ray\nVersion: 9.8.7\n")
+    unpack(tmp_path / "ray.whl", tmp_path / "ray")
+    kept = sorted(path.name for path in (tmp_path / "ray").rglob("*") if path.is_file())
+    assert kept == ["METADATA", "prefix_tree.py"]
+    assert installed_versions(tmp_path, {"ray"}) == {"ray": "9.8.7"}
 
 
 @pytest.fixture
