@@ -1,15 +1,16 @@
 """README's tables and its picture, out of the results: text only, no numbers of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from statistics import median
 
-from bench.benchmarks import simulate_chat
 from bench.errors import BenchError
 from bench.harness.markdown import row
 from bench.harness.report import Figure, Report
 from bench.peers.document import Document
 from bench.peers.table import standing
+from bench.publishing.chat_table import chat_table
 from bench.publishing.documents import Results
+from runtime.report.formatting import duration
 
 PICTURED = "serve_simulated_ttft"
 PEERS = ("SGLang, Rust core", "SGLang, Python core", "vLLM, xxhash")
@@ -46,7 +47,7 @@ def parts(serve: Results, peers: Document, serve_stem: str, peers_stem: str) -> 
     """
     reports = {run.report.name: run.report for run in serve.runs}
     return {
-        "chat": _chat(_report(reports, "simulate_chat")),
+        "chat": chat_table(_report(reports, "simulate_chat")),
         "load": _load(_report(reports, "serve_simulated"), serve_stem),
         "engine": _engine(_report(reports, "engine_conversation"), serve_stem),
         "peers": _peers(peers, peers_stem),
@@ -64,36 +65,6 @@ def _figure(report: Report, name: str) -> Figure:
         if figure.name == name:
             return figure
     raise FigureMissing(f"{report.name} has no figure {name!r}")
-
-
-def _chat(report: Report) -> str:
-    hit_rate = _figure(report, simulate_chat.HIT_RATE)
-    of_ceiling = _value(_figure(report, simulate_chat.OF_CEILING))
-    lines = [
-        row(["simulated", "no cache", "radix cache", ""]),
-        row(["---", "--:", "--:", "--:"]),
-        row(
-            [
-                f"hit rate ({of_ceiling:.1%} of what an unlimited cache would hit)",
-                f"{_bound(hit_rate):.0%}",
-                f"{_value(hit_rate):.1%}",
-                "",
-            ]
-        ),
-    ]
-    for name, text, shown in (
-        (simulate_chat.PREFILL, "prefill tokens computed", "{:,.0f}".format),
-        (simulate_chat.TTFT_P50, "time to first token, p50", _time),
-        (simulate_chat.TTFT_P99, "time to first token, p99", _time),
-        (simulate_chat.TPOT_P50, "time per output token, p50", _time),
-    ):
-        lines.append(_beside(text, _figure(report, name), shown))
-    return "\n".join(lines)
-
-
-def _beside(text: str, figure: Figure, shown: Callable[[float], str]) -> str:
-    value, without = _value(figure), _bound(figure)
-    return row([text, shown(without), shown(value), f"{value / without:.3f} x"])
 
 
 def _load(report: Report, stem: str) -> str:
@@ -114,10 +85,10 @@ def _engine(report: Report, stem: str) -> str:
     (figure,) = report.figures
     prompts = report.config["prompt tokens"]
     assert isinstance(prompts, list)
-    with_cache, without = figure.statistic("median", "wall") / 1e3, _bound(figure) / 1e3
+    with_cache, without = figure.statistic("median", "wall") / 1e6, _bound(figure) / 1e6
     return (
         f"Over a conversation of {len(prompts)} turns that ends at {prompts[-1]:,} tokens, on two CPU cores, "
-        f"the first token comes after {_time(with_cache)} instead of {_time(without)} (p50, measured), "
+        f"the first token comes after {duration(with_cache)} instead of {duration(without)} (p50, measured), "
         f"{without / with_cache:.1f} times sooner ([how](bench/results/{stem}.md))."
     )
 
@@ -159,10 +130,3 @@ def _bound(figure: Figure) -> float:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def _time(milliseconds: float) -> str:
-    """Three digits, in ms or s."""
-    if milliseconds >= 1000:
-        return f"{milliseconds / 1000:.3g} s"
-    return f"{milliseconds:.3g} ms"
