@@ -78,6 +78,15 @@ class PageAllocator:
             stack[top - position] = page
         self.num_free += len(pages)
 
+    def free_one(self, page: int) -> None:
+        """As `free`, for one page."""
+        index = page - self.first_page
+        if not 0 <= index < self.num_pages or self._flags[index]:
+            self._refuse(array("i", [page]))
+        self._flags[index] = 1
+        self.num_free += 1
+        self._stack[-self.num_free] = page
+
     def _free_many(self, pages: PageIds) -> None:
         ids = np.frombuffer(pages, dtype=np.int32)
         index = page_index(np.sort(ids), self.first_page)

@@ -71,7 +71,7 @@ class CopyLedger:
         if source.node is None:
             del self._private[source.page]
             if source.orphaned:
-                self._allocator.free(array("i", [source.page]))
+                self._allocator.free_one(source.page)
         return source.node
 
     def num_waiting_for(self, pages: PageIds) -> int:

@@ -118,19 +118,18 @@ class GhostTable:
 
     def forget_behind(self, pages: PageIds) -> None:
         """These pages go: no record is anchored there any more."""
-        first_page = self._first_page
-        if len(pages) <= FEW_PAGES:
-            for page in pages:
-                if self._is_anchor[page - first_page]:
-                    self._end_generation(page - first_page)
-        else:
-            index = page_index(np.frombuffer(pages, dtype=np.int32), first_page)
-            for position in index[self._is_anchor_view[index]].tolist():
-                self._end_generation(position)
+        if len(pages) > FEW_PAGES:
+            ids = np.frombuffer(pages, dtype=np.int32)
+            pages = array("i", ids[self._is_anchor_view[page_index(ids, self._first_page)]].tobytes())
+        for page in pages:
+            self.forget_behind_one(page)
 
-    def _end_generation(self, position: int) -> None:
-        self._generations[position] += 1
-        self._is_anchor[position] = 0
+    def forget_behind_one(self, page: int) -> None:
+        """As `forget_behind`, for one page."""
+        position = page - self._first_page
+        if self._is_anchor[position]:
+            self._is_anchor[position] = 0
+            self._generations[position] += 1
 
     def published(self, anchor: Anchor, next_page: bytes) -> None:
         """The page is back."""

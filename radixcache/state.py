@@ -2,7 +2,6 @@
 
 from array import array
 from itertools import count
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,15 +13,13 @@ from radixcache.errors import OutOfPages
 from radixcache.events import CacheObserver
 from radixcache.misses import Anchor, GhostTable, InFlight
 from radixcache.namespace import Namespace
-from radixcache.node import Node, Root
+from radixcache.node import PAGE_ID_BYTES, Node, Root
 from radixcache.stats import Counters, PageCounts
 from radixcache.tokens import TOKEN_BYTES, Tokens
 from radixcache.tree import RadixTree, Victim
 
 if TYPE_CHECKING:
     from radixcache.sequence import Sequence
-
-_pages_of = attrgetter("pages")
 
 
 class CacheState:
@@ -128,7 +125,12 @@ class CacheState:
         return self._free(victims) if victims else 0
 
     def _free(self, victims: list[Victim]) -> int:
-        gone = array("i", b"".join(map(_pages_of, victims)))
+        if len(victims) == 1 and len(victims[0].pages) == PAGE_ID_BYTES:
+            page = int.from_bytes(victims[0].pages, "little")
+            self.ghosts.forget_behind_one(page)
+            self.allocator.free_one(page)
+            return 1
+        gone = array("i", b"".join([victim.pages for victim in victims]))
         self.ghosts.forget_behind(gone)  # a victim may have been the anchor of one before it
         self.allocator.free(gone)
         return len(gone)

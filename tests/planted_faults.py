@@ -165,8 +165,8 @@ FAULTS = (
     ),
     Fault(
         "records of evictions outlive the page they stand on",
-        "state.py",
-        "        self.ghosts.forget_behind(gone)  # a victim may have been the anchor of one before it\n",
+        "misses.py",
+        "            self._generations[position] += 1\n",
         "",
     ),
     Fault(
