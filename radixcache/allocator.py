@@ -1,13 +1,18 @@
 """Which pages are empty. Knows nothing of tokens, trees or sequences."""
 
+from array import array
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from radixcache.errors import DoubleFree
 
 PageArray = npt.NDArray[np.int32]
+PageIds: TypeAlias = "array[int]"
+"""Page ids within the package, of type code "i": a few cost less than in a NumPy array, many no more."""
 
-_FEW = 4  # pages up to which a Python loop beats NumPy's fixed cost
+FEW_PAGES = 8  # up to so many a Python loop beats NumPy's fixed cost
 
 
 class PageAllocator:
@@ -17,6 +22,9 @@ class PageAllocator:
         num_pages: Pages in the pool.
         first_page: Id of the first; ids run to `first_page + num_pages - 1`.
 
+    Attributes:
+        num_free: Empty pages.
+
     Complexity:
         `alloc` and `free` of k pages: O(k) at memcpy speed. 5 bytes a page.
     """
@@ -24,74 +32,81 @@ class PageAllocator:
     def __init__(self, num_pages: int, first_page: int = 0) -> None:
         self.num_pages = num_pages
         self.first_page = first_page
-        last_page = first_page + num_pages - 1
-        self._stack: PageArray = np.arange(last_page, first_page - 1, -1, dtype=np.int32)
-        self._num_free = num_pages
+        self.num_free = num_pages
+        # grows downwards: the last `num_free` are the empty pages, in the order they will be handed out in
+        self._stack: PageIds = array("i")
+        self._stack.frombytes(np.arange(first_page, first_page + num_pages, dtype=np.int32).tobytes())
+        self._stack_view = np.frombuffer(self._stack, dtype=np.int32)
         self._flags = bytearray(b"\x01") * num_pages  # one scalar is read and written faster than NumPy's
         self._is_free = np.frombuffer(self._flags, dtype=np.bool_)
 
-    @property
-    def num_free(self) -> int:
-        """Empty pages."""
-        return self._num_free
-
-    def alloc(self, num_pages: int) -> PageArray:
+    def alloc(self, num_pages: int) -> PageIds:
         """Hand out `num_pages` pages, which the caller owns from now on. At most `num_free`.
 
         Returns:
-            Page ids, int32 of shape [num_pages], a copy.
+            Page ids, a copy.
         """
-        assert 0 <= num_pages <= self._num_free
-        start = self._num_free - num_pages
-        pages = self._stack[start : self._num_free][::-1].copy()
-        self._num_free = start
-        self._is_free[pages - self.first_page] = False
+        assert 0 <= num_pages <= self.num_free
+        top = self.num_pages - self.num_free
+        pages = self._stack[top : top + num_pages]
+        if num_pages <= FEW_PAGES:
+            self._mark_out(pages)
+        else:
+            self._is_free[page_index(np.frombuffer(pages, dtype=np.int32), self.first_page)] = False
+        self.num_free -= num_pages
         return pages
 
-    def free(self, pages: PageArray) -> None:
+    def free(self, pages: PageIds) -> None:
         """Take pages back.
 
         Args:
-            pages: Page ids, int32 of shape [n], each owned by the caller.
+            pages: Page ids, each owned by the caller.
 
         Raises:
             DoubleFree: A page is free already, is named twice, or lies outside the pool. Nothing was freed.
         """
-        count = len(pages)
-        if count <= _FEW:
-            self._free_few(pages.tolist())
+        if len(pages) > FEW_PAGES:
+            self._free_many(pages)
             return
-        index = pages - self.first_page
-        ordered = np.sort(index)
-        if (
-            ordered[0] < 0
-            or ordered[-1] >= self.num_pages
-            or (ordered[1:] == ordered[:-1]).any()
-            or self._is_free[index].any()
-        ):
-            self._refuse(pages.tolist())
-        self._is_free[index] = True
-        self._stack[self._num_free : self._num_free + count] = pages
-        self._num_free += count
+        stack, flags, top = self._stack, self._flags, self.num_pages - self.num_free
+        for position, page in enumerate(pages, 1):
+            index = page - self.first_page
+            if not 0 <= index < self.num_pages or flags[index]:
+                self._mark_out(pages[: position - 1])
+                self._refuse(pages)
+            flags[index] = 1
+            stack[top - position] = page
+        self.num_free += len(pages)
 
     def free_one(self, page: int) -> None:
         """As `free`, for one page."""
         index = page - self.first_page
         if not 0 <= index < self.num_pages or self._flags[index]:
-            self._refuse([page])
+            self._refuse(array("i", [page]))
         self._flags[index] = 1
-        self._stack[self._num_free] = page
-        self._num_free += 1
+        self.num_free += 1
+        self._stack[-self.num_free] = page
 
-    def _free_few(self, pages: list[int]) -> None:
-        for position, page in enumerate(pages):
-            index = page - self.first_page
-            if not 0 <= index < self.num_pages or self._flags[index] or page in pages[:position]:
-                self._refuse(pages)
+    def _free_many(self, pages: PageIds) -> None:
+        ids = np.frombuffer(pages, dtype=np.int32)
+        index = page_index(np.sort(ids), self.first_page)
+        if (
+            index[0] < 0
+            or index[-1] >= self.num_pages
+            or np.count_nonzero(index[1:] == index[:-1])
+            or np.count_nonzero(self._is_free[index])
+        ):
+            self._refuse(pages)
+        self._is_free[index] = True
+        top = self.num_pages - self.num_free
+        self._stack_view[top - len(ids) : top] = ids[::-1]
+        self.num_free += len(ids)
+
+    def _mark_out(self, pages: PageIds) -> None:
         for page in pages:
-            self.free_one(page)
+            self._flags[page - self.first_page] = 0
 
-    def _refuse(self, pages: list[int]) -> None:
+    def _refuse(self, pages: PageIds) -> None:
         seen = set()
         for page in pages:
             index = page - self.first_page
@@ -108,4 +123,13 @@ class PageAllocator:
 
     def free_pages(self) -> PageArray:
         """A copy of the stack of empty pages; the one handed out next comes last."""
-        return self._stack[: self._num_free].copy()
+        return self._stack_view[self.num_pages - self.num_free :][::-1].copy()
+
+
+def page_index(pages: PageArray, first_page: int) -> npt.NDArray[np.intp]:
+    """Where pages stand in an array of one entry a page, in the type that NumPy indexes with at once.
+
+    An int32 index is converted at every use, which takes several times as long as the use.
+    """
+    index = pages.astype(np.intp)
+    return index - first_page if first_page else index

@@ -135,8 +135,8 @@ class PrefixCache:
             node = tree.split(child, child_pages)
             at += child_pages * page_bytes
         tree.lock(node)
-        how = Admission(write=write, counted=read, resumed=resumed, use=use)
-        seq = Sequence(state, state.next_number(), tokens, node, b"".join(pages), how)
+        how = Admission(write, read, resumed, use)
+        seq = Sequence(state, next(state.sequence_numbers), tokens, node, b"".join(pages), how)
         if read:
             seq.miss = self._explain(root, node, data, at, limit)
             if state.config.partial_reuse and node.agreement is not None:
@@ -173,7 +173,8 @@ class PrefixCache:
         return Miss(reason, (limit - at) // TOKEN_BYTES, tail_reason, tail_tokens, age)
 
     def _use(self, priority: int, retain: float | None) -> Use:
-        priority = as_integer("priority", priority)
+        if type(priority) is not int:
+            priority = as_integer("priority", priority)
         if priority < 0:
             raise InvalidArgument(f"priority is at least 0, got {priority}")
         if retain is None:

@@ -1,10 +1,9 @@
 """Pages that wait to be copied from: they stay what they are until the copy was made."""
 
+from array import array
 from typing import NamedTuple
 
-import numpy as np
-
-from radixcache.allocator import PageAllocator, PageArray
+from radixcache.allocator import PageAllocator, PageIds
 from radixcache.node import Node
 from radixcache.tree import RadixTree
 
@@ -72,35 +71,35 @@ class CopyLedger:
         if source.node is None:
             del self._private[source.page]
             if source.orphaned:
-                self._allocator.free(np.array([source.page], dtype=np.int32))
+                self._allocator.free_one(source.page)
         return source.node
 
-    def num_waiting_for(self, pages: PageArray) -> int:
+    def num_waiting_for(self, pages: PageIds) -> int:
         """How many of these private pages somebody waits for."""
-        return sum(page in self._private for page in pages.tolist()) if self._private else 0
+        return sum(page in self._private for page in pages) if self._private else 0
 
-    def withhold(self, pages: PageArray) -> PageArray:
+    def withhold(self, pages: PageIds) -> PageIds:
         """Private pages that are given back, without those that somebody still waits for."""
-        if not self.num_waiting_for(pages):
+        if not self._private:
             return pages
-        kept = []
-        for page in pages.tolist():
+        kept = array("i")
+        for page in pages:
             source = self._private.get(page)
             if source is None:
                 kept.append(page)
             else:
                 source.orphaned = True
-        return np.array(kept, dtype=np.int32)
+        return kept
 
-    def published(self, node: Node, pages: PageArray) -> None:
+    def published(self, node: Node, pages: PageIds) -> None:
         """Private pages that became those of `node`.
 
         Where somebody waits for one, the path up to that page is locked instead, and not a page more.
         """
-        if not self.num_waiting_for(pages):
+        if not self._private:
             return
         for position in range(len(pages) - 1, -1, -1):
-            source = self._private.pop(int(pages[position]), None)
+            source = self._private.pop(pages[position], None)
             if source is not None:
                 if position + 1 < node.num_pages:
                     node = self._tree.split(node, position + 1)

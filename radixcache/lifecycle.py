@@ -20,11 +20,11 @@ class SequenceState(StrEnum):
     """Ended by `abort`; holds nothing."""
 
 
-LIVE: Final = frozenset({SequenceState.OPEN, SequenceState.ACTIVE})
+LIVE: Final = (SequenceState.OPEN, SequenceState.ACTIVE)
 
-LEGAL_STATES: Final[dict[str, frozenset[SequenceState]]] = {
+LEGAL_STATES: Final[dict[str, tuple[SequenceState, ...]]] = {
     "reserve": LIVE,
-    "advance": frozenset({SequenceState.ACTIVE}),
+    "advance": (SequenceState.ACTIVE,),
     "append": LIVE,
     "publish": LIVE,
     "fork": LIVE,

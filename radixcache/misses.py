@@ -2,13 +2,12 @@
 
 from array import array
 from collections import deque
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from radixcache.node import PAGE_ID_BYTES
+from radixcache.allocator import FEW_PAGES, PageIds, page_index
 
 Anchor: TypeAlias = int | bytes
 """Where a prefix ends: the id of its deepest page, or the key of its namespace where it has none."""
@@ -36,8 +35,7 @@ class MissReason(StrEnum):
     """The page holds the last prompt token, which is always recomputed, so that logits exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(NamedTuple):
     """Where the tokens of a prompt went that were not matched.
 
     Attributes:
@@ -80,6 +78,8 @@ class GhostTable:
         self._max_records = max_records
         self._first_page = first_page
         self._generations = array("I", bytes(4 * num_pages))
+        self._is_anchor = bytearray(num_pages)
+        self._is_anchor_view = np.frombuffer(self._is_anchor, dtype=np.bool_)
         self._shards: list[_Shard] = [{} for _ in range(_SHARDS)]
         self._made: deque[_Record] = deque()
 
@@ -101,7 +101,10 @@ class GhostTable:
         """A run of pages went from behind `anchor`; `next_page` are the tokens of the first of them."""
         if not self._max_records:
             return
-        generation = self._generations[anchor - self._first_page] if isinstance(anchor, int) else 0
+        generation = 0
+        if isinstance(anchor, int):
+            generation = self._generations[anchor - self._first_page]
+            self._is_anchor[anchor - self._first_page] = 1
         key = (anchor, generation, next_page)
         shard = self._shards[hash(key) % _SHARDS]
         shard[key] = record = (time, key, shard)
@@ -113,13 +116,20 @@ class GhostTable:
             if shard.get(key) is oldest:
                 del shard[key]
 
-    def forget_behind(self, pages: bytes) -> None:
-        """These pages (ids as little-endian int32) go: no record is anchored there any more."""
-        if len(pages) == PAGE_ID_BYTES:
-            self._generations[int.from_bytes(pages, "little") - self._first_page] += 1
-        else:
-            generations = np.frombuffer(self._generations, dtype=np.uint32)
-            generations[np.frombuffer(pages, dtype="<i4") - self._first_page] += 1
+    def forget_behind(self, pages: PageIds) -> None:
+        """These pages go: no record is anchored there any more."""
+        if len(pages) > FEW_PAGES:
+            ids = np.frombuffer(pages, dtype=np.int32)
+            pages = array("i", ids[self._is_anchor_view[page_index(ids, self._first_page)]].tobytes())
+        for page in pages:
+            self.forget_behind_one(page)
+
+    def forget_behind_one(self, page: int) -> None:
+        """As `forget_behind`, for one page."""
+        position = page - self._first_page
+        if self._is_anchor[position]:
+            self._is_anchor[position] = 0
+            self._generations[position] += 1
 
     def published(self, anchor: Anchor, next_page: bytes) -> None:
         """The page is back."""

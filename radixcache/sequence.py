@@ -1,18 +1,19 @@
 """What one request holds: its tokens, its pages, its place in the tree, and the verbs that move them."""
 
+from array import array
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from radixcache.allocator import PageArray
+from radixcache.allocator import PageArray, PageIds
 from radixcache.arguments import as_integer
 from radixcache.copies import CopySource, PageCopy
 from radixcache.errors import InvalidArgument, SequenceStateError
 from radixcache.lifecycle import LIVE, Admission, PartialMatch, SequenceState, require_legal
 from radixcache.misses import Miss
-from radixcache.node import Node
+from radixcache.node import PAGE_ID_BYTES, Node
 from radixcache.state import CacheState
 from radixcache.tokens import TOKEN_BYTES, Tokens, TokenSource
 
@@ -30,13 +31,7 @@ class Sequence:
     """
 
     def __init__(
-        self,
-        state: CacheState,
-        number: int,
-        prompt: Tokens,
-        node: Node,
-        pages: bytes,
-        how: Admission,
+        self, state: CacheState, number: int, prompt: Tokens, node: Node, pages: bytes, how: Admission
     ) -> None:
         self._cache = state
         self._number = number
@@ -45,7 +40,8 @@ class Sequence:
         self._node = node
         self._how = how
         self._state = SequenceState.OPEN
-        self._table: PageArray = np.frombuffer(pages, dtype=np.int32)
+        self._table: PageIds = array("i", pages)
+        self._table_view: PageArray | None = None
         self._num_pages = self._num_published = len(self._table)
         self._published_before = False
         self._copies: list[PageCopy] = []
@@ -95,9 +91,14 @@ class Sequence:
         who keeps a copy reads it again then, and only then.
         """
         require_legal("page_table", self._state)
-        view = self._table[: self._num_pages]
-        view.flags.writeable = False
-        return view
+        return self._view()[: self._num_pages]
+
+    def _view(self) -> PageArray:
+        """The whole of `_table`, read-only, made once for each."""
+        if self._table_view is None:
+            self._table_view = np.frombuffer(self._table, dtype=np.int32)
+            self._table_view.flags.writeable = False
+        return self._table_view
 
     @property
     def in_flight(self) -> tuple[int | bytes, bytes] | None:
@@ -114,7 +115,7 @@ class Sequence:
 
     def private_pages(self) -> list[int]:
         """Ids of the pages that belong to this sequence alone, in position order. O(pages)."""
-        return [int(page) for page in self._table[self._num_published : self._num_pages]]
+        return self._table[self._num_published : self._num_pages].tolist()
 
     def slots(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """Slot numbers of the token positions [start, stop), int64 of shape [stop - start].
@@ -134,7 +135,7 @@ class Sequence:
             )
         positions = np.arange(start, stop, dtype=np.int64)
         page_size = self._cache.page_size
-        return self._table[positions // page_size].astype(np.int64) * page_size + positions % page_size
+        return self._view()[positions // page_size].astype(np.int64) * page_size + positions % page_size
 
     # Pages
 
@@ -170,14 +171,15 @@ class Sequence:
             self._state = SequenceState.ACTIVE
             self._admit()
 
-    def _add_pages(self, pages: PageArray) -> None:
+    def _add_pages(self, pages: PageIds) -> None:
         table, used = self._table, self._num_pages
         total = used + len(pages)
-        if total > len(table) or not table.flags.writeable:
-            room = total if used == self._num_published else total + total // 2
-            self._table = np.empty(room, dtype=np.int32)
-            self._table[:used] = table[:used]
-        self._table[used:total] = pages
+        if total <= len(table):
+            table[used:total] = pages
+        else:
+            spare = 0 if used == self._num_published else total // 2
+            self._table = table[:used] + pages + array("i", bytes(spare * PAGE_ID_BYTES))
+            self._table_view = None
         self._num_pages = total
 
     def _admit(self) -> None:
@@ -195,8 +197,10 @@ class Sequence:
                 if cache.time is None:
                     cache.tree.policy.advance_time(counters.lookups)
                 assert self.miss is not None
-                for reason, num_tokens in self.miss.tokens_by_reason().items():
+                reason, num_tokens, tail_reason, tail_tokens, _ = self.miss
+                if reason is not None:
                     counters.missed_tokens[reason] += num_tokens
+                counters.missed_tokens[tail_reason] += tail_tokens
         if self._node.parent is not None:
             cache.tree.policy.touch(self._node, how.use)
         if self._offer is not None:
@@ -205,7 +209,7 @@ class Sequence:
     def _take_offer(self, source: CopySource, num_tokens: int) -> None:
         self._offer = None
         self._sources.append(source)
-        self._copies.append(PageCopy(source.page, int(self._table[self._num_published]), num_tokens))
+        self._copies.append(PageCopy(source.page, self._table[self._num_published], num_tokens))
         self.computed_len += num_tokens
         if not self._how.resumed:
             self._cache.counters.copied_tokens += num_tokens
@@ -245,7 +249,8 @@ class Sequence:
         """
         if self._state is not SequenceState.ACTIVE:
             require_legal("advance", self._state)
-        self._require_copies_taken("advance")
+        if self._copies:
+            raise self._copies_wait("advance")
         if type(extend_len) is not int:
             extend_len = as_integer("extend_len", extend_len)
         reach = self.computed_len + extend_len
@@ -276,9 +281,10 @@ class Sequence:
     def _known(self, start: int, stop: int) -> bytes:
         """Bytes [start, stop) of the known tokens."""
         prompt = self._prompt
-        if stop <= len(prompt):
+        behind = len(prompt)
+        if stop <= behind:
             return prompt[start:stop]
-        return prompt[start:] + bytes(self._tail[max(0, start - len(prompt)) : stop - len(prompt)])
+        return b"".join((memoryview(prompt)[start:], self._tail[max(0, start - behind) : stop - behind]))
 
     # Sharing
 
@@ -296,10 +302,15 @@ class Sequence:
             O(d) steps + O(new tokens) memcpy.
         """
         require_legal("publish", self._state)
+        if self._publish():
+            self._announce()
+
+    def _publish(self) -> bool:
+        """Returns whether there was anything to publish."""
         cache = self._cache
         full = self.computed_len // cache.page_size
         if full <= self._num_published or not self._writes:
-            return
+            return False
         tree, page_bytes = cache.tree, cache.page_bytes
         data = self._known(self._num_published * page_bytes, full * page_bytes)
         node, at, child, child_pages, pages = tree.walk(self._node, data, 0, len(data))
@@ -324,13 +335,13 @@ class Sequence:
             if cache.observers:
                 cache.tell_published(leaf, anchor, new, rest)
         self._published_before = leaf is not None
-        self._announce()
+        return True
 
     def _adopt(self, canonical: bytes) -> None:
         """Swap the first private pages for those that hold the same tokens in the tree."""
-        pages = np.frombuffer(canonical, dtype=np.int32)
+        pages = array("i", canonical)
         start = self._num_published
-        own = self._table[start : start + len(pages)].copy()
+        own = self._table[start : start + len(pages)]
         self._table[start : start + len(pages)] = pages
         self._cache.counters.duplicate_pages += len(pages)
         self._cache.give_back(own)
@@ -350,17 +361,20 @@ class Sequence:
             As `publish`, plus O(pages) memcpy.
         """
         require_legal("fork", self._state)
-        self._require_copies_taken("fork")
+        if self._copies:
+            raise self._copies_wait("fork")
         cache = self._cache
         full, partial = divmod(self.computed_len, cache.page_size)
         num_own = (1 if partial else 0) + (0 if self._writes else full - self._num_published)
-        if num_own > self._available_after_publish():
+        published = self._num_published
+        data = self._known(published * cache.page_bytes, full * cache.page_bytes) if self._writes else b""
+        if num_own > cache.available_after_publish(self._node, data, self._table[published:full]):
             raise cache.out_of_pages(num_own)
         self.publish()
         published = self._num_published
         child = Sequence(
             cache,
-            cache.next_number(),
+            next(cache.sequence_numbers),
             Tokens.trusted(self._prompt),
             self._node,
             self._table[:published].tobytes(),
@@ -379,28 +393,12 @@ class Sequence:
         cache.counters.forks += 1
         return child
 
-    def _available_after_publish(self) -> int:
-        """Pages available once this sequence has published: duplicates come back, their twins get locked."""
-        cache = self._cache
-        available = cache.allocator.num_free + cache.num_evictable
-        full = self.computed_len // cache.page_size
-        if full <= self._num_published or not self._writes:
-            return available
-        data = self._known(self._num_published * cache.page_bytes, full * cache.page_bytes)
-        node, at, child, child_pages, _ = cache.tree.walk(self._node, data, 0, len(data))
-        num_duplicates = at // cache.page_bytes + child_pages
-        own = self._table[self._num_published : self._num_published + num_duplicates]
-        newly_locked = cache.tree.unlocked_pages(node, self._node)
-        if child is not None and not child.lock_count:
-            newly_locked += child_pages
-        return available + num_duplicates - cache.copies.num_waiting_for(own) - newly_locked
-
-    def _copy_from(self, sources: PageArray, partial: int, targets: PageArray) -> None:
+    def _copy_from(self, sources: PageIds, partial: int, targets: PageIds) -> None:
         self._add_pages(targets)
         sizes = [self._cache.page_size] * len(sources)
         if partial:
             sizes[-1] = partial
-        for source, target, num_tokens in zip(sources.tolist(), targets.tolist(), sizes, strict=True):
+        for source, target, num_tokens in zip(sources, targets, sizes, strict=True):
             self._sources.append(self._cache.copies.from_sequence(source))
             self._copies.append(PageCopy(source, target, num_tokens))
 
@@ -416,7 +414,7 @@ class Sequence:
             As `publish`, plus O(pages given back) and O(d) where nobody else holds the path.
         """
         require_legal("close", self._state)
-        self.publish()
+        self._publish()
         self._end(SequenceState.CLOSED)
 
     def abort(self) -> None:
@@ -437,13 +435,15 @@ class Sequence:
         del cache.live[self._number]
         self._withdraw()
         self._copies = []
-        self._settle_sources()
+        if self._sources:
+            self._settle_sources()
         if self._offer is not None:
             source, self._offer = self._offer[0], None
             cache.settle(source)
-        cache.give_back(self._table[self._num_published : self._num_pages])
+        if self._num_pages > self._num_published:
+            cache.give_back(self._table[self._num_published : self._num_pages])
         cache.release(self._node)
-        self._table = self._table[:0]
+        self._table, self._table_view = self._table[:0], None
 
     def __enter__(self) -> Self:
         return self
@@ -467,9 +467,8 @@ class Sequence:
     def _writes(self) -> bool:
         return self._how.write and not self._node.root.retired
 
-    def _require_copies_taken(self, verb: str) -> None:
-        if self._copies:
-            raise SequenceStateError(f"{verb} needs take_copies first: {len(self._copies)} copies wait")
+    def _copies_wait(self, verb: str) -> SequenceStateError:
+        return SequenceStateError(f"{verb} needs take_copies first: {len(self._copies)} copies wait")
 
     def _settle_sources(self) -> None:
         sources, self._sources = self._sources, []
@@ -478,10 +477,11 @@ class Sequence:
 
     def _announce(self) -> None:
         """Say which page this sequence is computing, so that a miss on it can be told from a cold one."""
-        self._withdraw()
+        if self._flight is not None:
+            self._withdraw()
         page_bytes = self._cache.page_bytes
         start = self._num_published * page_bytes
-        if self._writes and start + page_bytes <= len(self._prompt):
+        if start + page_bytes <= len(self._prompt) and self._writes:
             node = self._node
             anchor = node.last_page() if node.parent is not None else -node.number
             self._flight = (anchor, self._prompt[start : start + page_bytes])

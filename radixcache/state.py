@@ -1,10 +1,12 @@
 """What all sequences of a cache share, and the few operations that need several of its parts at once."""
 
+from array import array
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from radixcache.allocator import PageAllocator, PageArray
+from radixcache.allocator import PageAllocator, PageIds
 from radixcache.config import CacheConfig
 from radixcache.copies import CopyLedger, CopySource
 from radixcache.errors import OutOfPages
@@ -31,7 +33,7 @@ class CacheState:
         self.observers: list[CacheObserver] = []
         self.live: dict[int, Sequence] = {}
         self.time: float | None = None
-        self._last_number = 0
+        self.sequence_numbers = count(1)
         self.clear()
 
     def clear(self) -> None:
@@ -42,11 +44,6 @@ class CacheState:
         self.copies = CopyLedger(self.tree, self.allocator)
         self.ghosts = GhostTable(config.ghost_records(), config.first_page, config.num_pages)
         self.in_flight = InFlight()
-
-    def next_number(self) -> int:
-        """A number for a new sequence."""
-        self._last_number += 1
-        return self._last_number
 
     @property
     def now(self) -> float:
@@ -70,7 +67,7 @@ class CacheState:
 
     # Pages
 
-    def take(self, num_pages: int) -> PageArray:
+    def take(self, num_pages: int) -> PageIds:
         """Hand out pages, evicting exactly what is short.
 
         Raises:
@@ -93,10 +90,10 @@ class CacheState:
             locked=self.tree.num_locked_pages,
         )
 
-    def give_back(self, pages: PageArray) -> None:
+    def give_back(self, pages: PageIds) -> None:
         """Take back private pages; those that a copy waits for stay out until it was made."""
         pages = self.copies.withhold(pages)
-        if len(pages):
+        if pages:
             self.allocator.free(pages)
 
     def evict(self, num_pages: int) -> int:
@@ -113,10 +110,9 @@ class CacheState:
         return num_gone
 
     def _account_for(self, victims: list[Victim]) -> int:
-        now = self.now
-        for _, anchor, _, pages, first_page in victims:
-            self.ghosts.forget_behind(pages)
-            self.ghosts.evicted(anchor, first_page, now)
+        now, ghosts = self.now, self.ghosts
+        for _, anchor, _, _, first_page in victims:
+            ghosts.evicted(anchor, first_page, now)
         num_gone = self._free(victims)
         self.counters.evictions += len(victims)
         self.counters.evicted_pages += num_gone
@@ -126,17 +122,31 @@ class CacheState:
 
     def _drop_retired(self, victims: list[Victim]) -> int:
         """Free pages of a retired namespace: that is no eviction, and `retire` has told of it."""
-        for victim in victims:
-            self.ghosts.forget_behind(victim.pages)
         return self._free(victims) if victims else 0
 
     def _free(self, victims: list[Victim]) -> int:
         if len(victims) == 1 and len(victims[0].pages) == PAGE_ID_BYTES:
-            self.allocator.free_one(int.from_bytes(victims[0].pages, "little"))
+            page = int.from_bytes(victims[0].pages, "little")
+            self.ghosts.forget_behind_one(page)
+            self.allocator.free_one(page)
             return 1
-        gone = np.frombuffer(b"".join([victim.pages for victim in victims]), dtype=np.int32)
+        gone = array("i", b"".join([victim.pages for victim in victims]))
+        self.ghosts.forget_behind(gone)  # a victim may have been the anchor of one before it
         self.allocator.free(gone)
         return len(gone)
+
+    def available_after_publish(self, node: Node, data: bytes, own: PageIds) -> int:
+        """Pages available once the holder of `node` has published `data` in `own` pages below it.
+
+        Duplicates come back, and their twins get locked.
+        """
+        reached, at, child, child_pages, _ = self.tree.walk(node, data, 0, len(data))
+        num_duplicates = at // self.page_bytes + child_pages
+        newly_locked = self.tree.unlocked_pages(reached, node)
+        if child is not None and not child.lock_count:
+            newly_locked += child_pages
+        num_back = num_duplicates - self.copies.num_waiting_for(own[:num_duplicates])
+        return self.allocator.num_free + self.num_evictable + num_back - newly_locked
 
     # Holders
 
@@ -146,7 +156,8 @@ class CacheState:
         self.tree.unlock(node)
         if root.retired:
             self._drop_retired(self.tree.sweep(node))
-        self.tree.drop_if_idle(root)
+        if root.children is None:
+            self.tree.drop_if_idle(root)
 
     def settle(self, source: CopySource) -> None:
         """A sequence no longer waits for a copy."""
@@ -162,7 +173,7 @@ class CacheState:
 
     # Telling
 
-    def tell_published(self, node: Node, anchor: Anchor, pages: PageArray, tokens: bytes) -> None:
+    def tell_published(self, node: Node, anchor: Anchor, pages: PageIds, tokens: bytes) -> None:
         """Report a run of pages that `node` now ends with."""
         parent_page = anchor if isinstance(anchor, int) else None
         run = np.frombuffer(pages.tobytes(), dtype=np.int32)

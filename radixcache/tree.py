@@ -1,6 +1,6 @@
 """The radix tree: walks, splits, locks, merges and victims. It returns pages and never frees any."""
 
-from itertools import islice
+from itertools import count, islice
 from typing import Final, NamedTuple
 
 from radixcache.agreement import AgreementIndex
@@ -68,7 +68,7 @@ class RadixTree:
         self.num_locked_pages = 0
         self._with_agreement = with_agreement
         self._first_pages: dict[bytes, tuple[Root, ...]] = {}
-        self._next_number = 0
+        self._numbers = count(1)
 
     # Reading
 
@@ -128,6 +128,8 @@ class RadixTree:
 
         Asks the `_MAX_ELSEWHERE` oldest namespaces that hold the first page of `data`.
         """
+        if len(self.roots) < 2:
+            return False
         end = at + self.page_bytes
         others = self._first_pages.get(data[: self.page_bytes], ())
         asked = islice((other for other in others if other is not root), _MAX_ELSEWHERE)
@@ -160,7 +162,7 @@ class RadixTree:
         """The root of a namespace, made if there is none."""
         root = self.roots.get(key)
         if root is None:
-            root = self.roots[key] = Root(self._number(), namespace, key)
+            root = self.roots[key] = Root(next(self._numbers), namespace, key)
         return root
 
     def attach(self, parent: Node, edge: bytes, pages: bytes) -> Node:
@@ -168,9 +170,10 @@ class RadixTree:
 
         The caller locks it or calls `release`.
         """
-        leaf = Node(self._number(), edge, pages, parent.end)
+        leaf = Node(next(self._numbers), edge, pages, parent.start + parent.num_pages)
         leaf.root = parent.root
-        parent.settle()
+        if parent.slack:
+            parent.settle()
         if parent.entry is not None:
             self.order.discard(parent)
         self._link(parent, leaf)
@@ -188,7 +191,7 @@ class RadixTree:
         assert parent is not None
         assert 0 < num_pages < node.num_pages
         edge_cut, pages_cut = num_pages * self.page_bytes, num_pages * PAGE_ID_BYTES
-        upper = Node(self._number(), node.edge[:edge_cut], node.pages[:pages_cut], node.start)
+        upper = Node(next(self._numbers), node.edge[:edge_cut], node.pages[:pages_cut], node.start)
         upper.root = node.root
         upper.lock_count = 1 if node.lock_count else 0
         self._unlink(parent, node, node.edge[: self.page_bytes])
@@ -433,10 +436,6 @@ class RadixTree:
             self._first_pages[first_page] = tuple(other for other in roots if other is not root)
         elif roots and roots[0] is root:
             del self._first_pages[first_page]
-
-    def _number(self) -> int:
-        self._next_number += 1
-        return self._next_number
 
     # Walking everything
 

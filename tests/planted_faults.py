@@ -48,9 +48,9 @@ FAULTS = (
         "reserved pages are published before they are written",
         "sequence.py",
         "        full = self.computed_len // cache.page_size\n"
-        "        if full <= self._num_published or not self._writes:\n            return\n        tree,",
+        "        if full <= self._num_published or not self._writes:\n            return False\n",
         "        full = min(self.num_tokens, self.reserved_len) // cache.page_size\n"
-        "        if full <= self._num_published or not self._writes:\n            return\n        tree,",
+        "        if full <= self._num_published or not self._writes:\n            return False\n",
     ),
     Fault(
         "a locked leaf stays in the eviction order",
@@ -135,9 +135,9 @@ FAULTS = (
     Fault(
         "abort gives back from the matched length on",
         "sequence.py",
-        "        cache.give_back(self._table[self._num_published : self._num_pages])\n",
-        "        first = self.matched_len // cache.page_size\n"
-        "        cache.give_back(self._table[first : self._num_pages])\n",
+        "            cache.give_back(self._table[self._num_published : self._num_pages])\n",
+        "            first = self.matched_len // cache.page_size\n"
+        "            cache.give_back(self._table[first : self._num_pages])\n",
     ),
     Fault(
         "a fork shares the partial page",
@@ -165,9 +165,9 @@ FAULTS = (
     ),
     Fault(
         "records of evictions outlive the page they stand on",
-        "state.py",
-        "            self.ghosts.forget_behind(pages)\n            self.ghosts.evicted",
-        "            self.ghosts.evicted",
+        "misses.py",
+        "            self._generations[position] += 1\n",
+        "",
     ),
     Fault(
         "the upper half of a split locked edge is unlocked",
@@ -210,12 +210,12 @@ FAULTS = (
         "closing twice gives back twice",
         "lifecycle.py",
         '    "close": LIVE,\n',
-        '    "close": frozenset(SequenceState),\n',
+        '    "close": tuple(SequenceState),\n',
     ),
     Fault(
         "a page may be given back twice",
         "allocator.py",
-        "            if not 0 <= index < self.num_pages or self._flags[index] or page in pages[:position]:\n",
+        "            if not 0 <= index < self.num_pages or flags[index]:\n",
         "            if not 0 <= index < self.num_pages:\n",
     ),
     Fault(

@@ -51,11 +51,11 @@ class EvictionPolicy:
 
     def insert(self, node: Node, use: Use, *, continued: bool) -> None:
         """`node` was added as a leaf; `continued`: the same sequence published the parent just before."""
-        node.stamp = self.tick()
+        self._clock = node.stamp = self._clock + 1
 
     def touch(self, node: Node, use: Use) -> None:
         """`node` is the deepest on a path that was used."""
-        node.stamp = self.tick()
+        self._clock = node.stamp = self._clock + 1
 
     def split(self, upper: Node, lower: Node) -> None:
         """`upper` took the head of `lower`'s edge. What it knows now, it will inherit."""

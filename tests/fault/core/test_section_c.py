@@ -1,8 +1,8 @@
 """Matching and alignment: whole pages, from the start of the prompt, and something left to compute."""
 
 import random
+from array import array
 
-import numpy as np
 import pytest
 
 from radixcache import MissReason, PrefixCache
@@ -230,8 +230,7 @@ def test_c09_slots_follow_the_page_table_in_a_shuffled_pool(first_page: int) -> 
     engine = Engine(make_cache(num_pages=12, page_size=4, first_page=first_page))
     state = engine.cache._state.allocator
     pages = state.alloc(12)
-    shuffled = np.array(rng.sample(pages.tolist(), 12), dtype=np.int32)
-    state.free(shuffled)
+    state.free(array("i", rng.sample(pages.tolist(), 12)))
     for round_ in range(20):
         engine.put(run_of(100 * (round_ % 4), rng.randrange(5, 25)))
         running = engine.begin(run_of(100 * (round_ % 3), 18))

@@ -1,9 +1,9 @@
 """`check` finds each kind of damage, by name, and all of it at once."""
 
+from array import array
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from radixcache import PrefixCache, check
@@ -46,7 +46,7 @@ def forget_free_page(cache: PrefixCache, seq: Any) -> None:
 
 
 def free_a_cached_page(cache: PrefixCache, seq: Any) -> None:
-    cache._state.allocator.free(np.array([leaf(cache).last_page()], dtype=np.int32))
+    cache._state.allocator.free(array("i", [leaf(cache).last_page()]))
 
 
 def name_a_foreign_page(cache: PrefixCache, seq: Any) -> None:
@@ -55,7 +55,7 @@ def name_a_foreign_page(cache: PrefixCache, seq: Any) -> None:
 
 def mark_a_free_page_taken(cache: PrefixCache, seq: Any) -> None:
     allocator = cache._state.allocator
-    allocator._is_free[allocator._stack[0]] = False
+    allocator._is_free[allocator.free_pages()[0]] = False
 
 
 def swap_pages_in_a_table(cache: PrefixCache, seq: Any) -> None:

@@ -1,3 +1,4 @@
+from array import array
 from collections.abc import Iterator
 
 import pytest
@@ -237,10 +238,10 @@ def test_a_table_forgets_records_behind_pages_and_no_others() -> None:
     for page in range(5, 25):
         table.evicted(page, b"next", time=1.0)
     assert len(table.anchors()) == 8
-    table.forget_behind(b"".join(page.to_bytes(4, "little") for page in range(5, 20)))
+    table.forget_behind(array("i", range(5, 20)))
     assert sorted(table.anchors()) == [20, 21, 22, 23, 24]
     assert table.time_of(24, b"next") == 1.0
-    table.forget_behind((20).to_bytes(4, "little"))
+    table.forget_behind(array("i", [20]))
     assert table.time_of(20, b"next") is None
 
 
@@ -250,14 +251,14 @@ def test_a_table_keeps_several_records_on_one_page() -> None:
     table.evicted(2, b"two", 2.0)
     table.published(2, b"one")
     assert (table.time_of(2, b"one"), table.time_of(2, b"two")) == (None, 2.0)
-    table.forget_behind((2).to_bytes(4, "little"))
+    table.forget_behind(array("i", [2]))
     assert table.anchors() == []
 
 
 def test_a_page_that_is_used_again_has_no_record_of_its_former_life() -> None:
     table = GhostTable(8, first_page=0, num_pages=4)
     table.evicted(2, b"one", 1.0)
-    table.forget_behind((2).to_bytes(4, "little"))
+    table.forget_behind(array("i", [2]))
     assert table.time_of(2, b"one") is None
     table.evicted(2, b"one", 3.0)
     assert table.time_of(2, b"one") == 3.0
