@@ -37,7 +37,8 @@ class GhostRuns:
         max_runs: How many are kept.
 
     Complexity:
-        `add`: O(1). `take`: O(bytes of the run) memcmp and memcpy. Memory: the tokens of the edges they were on.
+        `add`: O(1). `take`: O(bytes of the run) memcmp and memcpy. Memory: the tokens of the edges that
+        they were on.
     """
 
     def __init__(self, max_runs: int) -> None:
@@ -75,7 +76,7 @@ class GhostRuns:
         return before
 
     def take(self, node: Node, at: int) -> tuple[int, int]:
-        """The pages of `node` from depth `at` on that one run had. Returns: its stamp, and how many; 0 if none.
+        """The pages of `node` from depth `at` on that a run had. Returns: its stamp and how many, 0 if none.
 
         What the run had beyond them stays.
         """

@@ -1,9 +1,9 @@
 """Recency as a fallback: what LRU would have found in the same traffic, and when to do as it does."""
 
+from collections import OrderedDict
 from typing import Final
 
 from radixcache.eviction.ghost_runs import GhostKey, GhostRuns, ghost_key
-from radixcache.eviction.lru_books import LRUBooks
 from radixcache.eviction.trust import Trust
 from radixcache.node import Node
 
@@ -12,10 +12,11 @@ PAGES_PER_GHOST: Final = 8
 
 
 class RecencyGuard:
-    """Tells `Trust` what a policy finds and what LRU would, page for page.
+    """Keeps the books of LRU beside a policy, and tells `Trust` what both find.
 
-    Time is counted in pages that requests used. Nodes carry the time of their last use as `stamp`, by which
-    `LRUBooks` know what LRU would keep; what the policy lets go earlier leaves a ghost with its own.
+    Time is counted in pages that requests used. LRU is known by its books alone: how many pages were used
+    last at each time, as far back as they fit into the pool. Nodes carry the time of their last use as
+    `stamp`; what the policy evicts leaves a ghost with its own. So LRU's finds are known to the page.
 
     Args:
         num_pages: Pages in the pool.
@@ -25,14 +26,17 @@ class RecencyGuard:
         trust: What came of following the policy.
 
     Complexity:
-        `touched`, `inserted`: O(edges on the path). The others: amortised O(1). Memory: at most one record a
-        request whose pages LRU would keep, and the tokens of the ghosts.
+        `touched`, `inserted`: O(edges on the path). The others: amortised O(1). Memory: one record a request
+        whose pages LRU would keep, and the tokens of the ghosts.
     """
 
     def __init__(self, num_pages: int) -> None:
         self.now = 0
         self.trust = Trust(num_pages)
-        self._books = LRUBooks(num_pages)
+        self._num_pages = num_pages
+        self._kept: OrderedDict[int, list[int]] = OrderedDict()
+        """Pages used last at a time that LRU keeps, and how many of them the policy let go (exposed)."""
+        self._num_kept = 0
         self._ghosts = GhostRuns(max(MIN_GHOSTS, num_pages // PAGES_PER_GHOST))
 
     @property
@@ -48,38 +52,32 @@ class RecencyGuard:
         """A request found the path to `node`. Returns: whether `follows_recency` changed."""
         self.now += node.end
         held = self._refresh(node)
-        self.trust.settled(self._books.keep(self.now, node.end, is_served=False))
+        self._keep(node.end)
         return self.trust.used(node.end, node.end, held)
-
-    def _refresh(self, node: Node | None) -> int:
-        """The path to `node` is used now. Returns: how many of its pages LRU did keep."""
-        books, trust, held = self._books, self.trust, 0
-        while node is not None and node.parent is not None:
-            num_kept, change = books.use_again(node.stamp, node.num_pages)
-            trust.settled(change)
-            held += num_kept
-            node.stamp = self.now
-            node = node.parent
-        return held
 
     def inserted(self, node: Node) -> bool:
         """A request brought the pages of `node`. Returns: as `touched`."""
-        books = self._books
         self.now += node.num_pages
         node.stamp = self.now
-        books.num_cached += node.num_pages
         self._refresh(node.parent)
         at, held = node.start, 0
         while at < node.end:
             stamp, num_pages = self._ghosts.take(node, at)
             if not num_pages:
                 break
-            num_kept, change = books.use_again(stamp, num_pages, were_cached=False)
-            self.trust.settled(change)
-            held += num_kept
+            held += self._lose(stamp, num_pages)
             at += num_pages
-        self.trust.settled(books.keep(self.now, node.end, is_served=True))
+        self._keep(node.end)
         return self.trust.used(node.num_pages, 0, held)
+
+    def _refresh(self, node: Node | None) -> int:
+        """The path to `node` is used now. Returns: how many of its pages LRU did keep."""
+        held = 0
+        while node is not None and node.parent is not None:
+            held += self._forget(node.stamp, node.num_pages)
+            node.stamp = self.now
+            node = node.parent
+        return held
 
     def split(self, upper: Node, lower: Node) -> None:
         """`upper` took the head of `lower`'s edge."""
@@ -87,26 +85,68 @@ class RecencyGuard:
 
     def merge(self, upper: Node, lower: Node) -> None:
         """`lower` took over the pages of `upper`."""
-        self.trust.settled(self._books.move(upper.stamp, upper.num_pages, lower.stamp))
+        below = self._kept.get(lower.stamp)
+        if upper.stamp != lower.stamp and below is not None:
+            moved = self._forget(upper.stamp, upper.num_pages)
+            below[0] += moved
+            self._num_kept += moved
 
     def quota(self, node: Node) -> int:
         """Pages that the policy may let go of `node` before it is to ask again, at least 1."""
-        if self.trust.follows_recency or node.stamp not in self._books:
+        if self.trust.follows_recency or node.stamp not in self._kept:
             return node.num_pages
         return max(1, int(min(node.num_pages, self.trust.allowance())))
 
     def trimmed(self, node: Node, num_pages: int) -> bool:
         """The policy lets the last `num_pages` pages of `node` go. Returns: as `touched`."""
-        return self._let_go(node, None, num_pages)
+        return self._let_go(node, ghost_key(node, node.num_pages - num_pages), num_pages)
 
     def removed(self, node: Node, key: GhostKey) -> bool:
         """`node` leaves the tree; `key` is its `ghost_key`. Returns: as `touched`."""
-        if node.root.retired:
-            self.trust.settled(self._books.drop(node.stamp, node.num_pages))
-            return False
-        return self._let_go(node, key, node.num_pages)
+        return not node.root.retired and self._let_go(node, key, node.num_pages)
 
-    def _let_go(self, node: Node, key: GhostKey | None, num_pages: int) -> bool:
-        if node.stamp in self._books:
-            self._ghosts.add(node, key or ghost_key(node, node.num_pages - num_pages), self._books)
-        return self.trust.settled(self._books.let_go(node.stamp, num_pages))
+    def _let_go(self, node: Node, key: GhostKey, num_pages: int) -> bool:
+        kept = self._kept.get(node.stamp)
+        if kept is None:
+            return False
+        self._ghosts.add(node, key, self._kept)
+        exposed = min(num_pages, kept[0] - kept[1])
+        kept[1] += exposed
+        return self.trust.exposed(exposed)
+
+    def _lose(self, stamp: int, num_pages: int) -> int:
+        """Exposed pages were asked for. Returns: how many of them LRU did keep."""
+        kept = self._kept.get(stamp)
+        if kept is not None:
+            lost = min(kept[1], num_pages)
+            kept[1] -= lost
+            self.trust.ended(lost, lost=True)
+        return self._forget(stamp, num_pages)
+
+    def _forget(self, stamp: int, num_pages: int) -> int:
+        """Take pages from those that LRU keeps since `stamp`. Returns: how many of them it did keep."""
+        kept = self._kept.get(stamp)
+        if kept is None:
+            return 0
+        held = min(kept[0], num_pages)
+        kept[0] -= held
+        self._num_kept -= held
+        if kept[1] > kept[0]:
+            self.trust.ended(kept[1] - kept[0], lost=False)
+            kept[1] = kept[0]
+        if not kept[0]:
+            del self._kept[stamp]
+        return held
+
+    def _keep(self, num_pages: int) -> None:
+        """Pages are used now, and LRU lets the oldest go, the ends of paths first."""
+        self._kept[self.now] = [num_pages, 0]
+        self._num_kept += num_pages
+        while self._num_kept > self._num_pages:
+            stamp, kept = next(iter(self._kept.items()))
+            gone = min(kept[0], self._num_kept - self._num_pages)
+            harmless = min(kept[1], gone)
+            if harmless:
+                kept[1] -= harmless
+                self.trust.ended(harmless, lost=False)
+            self._forget(stamp, gone)

@@ -3,8 +3,6 @@
 from math import sqrt
 from typing import Final
 
-from radixcache.eviction.lru_books import Change
-
 BUDGET: Final = 0.005
 """Share of all pages asked for that may be lost against recency in expectation: half of the point of hit rate
 that is promised, the other half is for what the expectation misses."""
@@ -29,11 +27,12 @@ class Trust:
     Pages that the policy let go and LRU would still hold are exposed: each may become a loss, until LRU would
     have let it go too. Two rules:
 
-    - *Credit.* What was lost so far, less what was gained, and what is to be expected of the exposed pages stay
-      within `BUDGET` of all pages asked for. The expectation is their number times the share that was lost
-      of those before; that share starts from LRU's own hit rate, as if a turnover's worth had been seen, and
-      this in turn from 1. So a policy begins as LRU, deviates as far as its evidence reaches, and one that
-      gains may go on as it likes.
+    - *Credit.* What was lost so far, less what was gained, and what is to be expected of the exposed pages
+      stay within `BUDGET` of all pages asked for. The expectation is their number times the share that
+      was lost of those before; that share starts from LRU's own hit rate, as if a turnover's worth had been
+      seen, and this in turn from 1. As much again is for chance: where it does not cover one request of common size,
+      the credit is less by what is missing. So a policy begins as LRU, deviates as far as its
+      evidence reaches, and one that gains may go on as it likes.
     - *Pause.* A policy that fell behind by `TOLERANCE` and by `DEVIATIONS` of what chance brings follows
       recency for `FIRST_PAUSE` turnovers, then tries again; every failure doubles the pause, getting
       ahead by as much ends that. So one that never does better loses less and less.
@@ -54,6 +53,7 @@ class Trust:
         self.follows_recency = True
         self._num_pages = num_pages
         self._asked = self._used = 0
+        self._squares = 0
         self._found_by_lru = 0
         self._account = 0
         """Finds of the policy less those of LRU."""
@@ -82,6 +82,7 @@ class Trust:
             found_by_lru: How many LRU would have.
         """
         self._used += num_pages
+        self._squares += num_pages * num_pages
         self._found_by_lru += found_by_lru
         gain = found - found_by_lru
         if gain:
@@ -92,19 +93,24 @@ class Trust:
             self._turn_over()
         return self._decide()
 
-    def settled(self, change: Change) -> bool:
-        """Pages were exposed, or are so no longer. Returns: as `used`."""
-        exposed, lost, harmless = change
-        if not (exposed or lost or harmless):
-            return False
-        self._exposed += exposed
-        self._lost += lost
-        self._harmless = max(0.0, self._harmless + harmless)
+    def exposed(self, num_pages: int) -> bool:
+        """The policy let pages go that LRU keeps so far. Returns: as `used`."""
+        self._exposed += num_pages
         return self._decide()
+
+    def ended(self, num_pages: int, *, lost: bool) -> None:
+        """Exposed pages were asked for (`lost`), or LRU let them go as well."""
+        self._exposed -= num_pages
+        if lost:
+            self._lost += num_pages
+        else:
+            self._harmless += num_pages
 
     def allowance(self) -> float:
         """Pages that may be exposed beyond those that are; negative where it was too many."""
-        return (self._account + BUDGET * self._asked) / self._risk - self._exposed
+        budget = BUDGET * self._asked
+        one_request = self._squares / self._used if self._used else 0.0
+        return (self._account + budget - max(0.0, one_request - budget)) / self._risk - self._exposed
 
     def _turn_over(self) -> None:
         while self._used >= self._turnover_ends:
