@@ -25,13 +25,13 @@ class Trust:
     """Says when to follow recency instead of a policy.
 
     Pages that the policy let go and LRU would still hold are exposed: each may become a loss, until LRU would
-    have let it go too. Two rules:
+    have let it go too. For the first `WINDOW` turnovers LRU it is, while the policy learns. Then two rules:
 
     - *Credit.* What was lost so far, less what was gained, and what is to be expected of the exposed pages
       stay within `BUDGET` of all pages asked for. The expectation is their number times the share that
       was lost of those before; that share starts from LRU's own hit rate, as if a turnover's worth had been
-      seen, and this in turn from 1. As much again is for chance: where it does not cover one request of common size,
-      the credit is less by what is missing. So a policy begins as LRU, deviates as far as its
+      seen, and this in turn from 1. As much again is for chance: where it does not cover one request of
+      common size, the credit is less by what is missing. So a policy deviates as far as its
       evidence reaches, and one that gains may go on as it likes.
     - *Pause.* A policy that fell behind by `TOLERANCE` and by `DEVIATIONS` of what chance brings follows
       recency for `FIRST_PAUSE` turnovers, then tries again; every failure doubles the pause, getting
@@ -130,7 +130,7 @@ class Trust:
         base = (self._found_by_lru + size) / (self._used + size)
         self._risk = (self._lost + base * size) / (self._lost + self._harmless + size)
         allowance = self.allowance()
-        if allowance <= 0:
+        if allowance <= 0 or self._used < WINDOW * size:
             self._is_spent = True
         elif allowance > self._exposed:
             self._is_spent = False
