@@ -194,6 +194,7 @@ class Sequence:
                 counters.lookups += 1
                 counters.prompt_tokens += prompt_len
                 counters.matched_tokens += self.matched_len
+                cache.tree.policy.admit(prompt_len // cache.page_size)
                 if cache.time is None:
                     cache.tree.policy.advance_time(counters.lookups)
                 assert self.miss is not None

@@ -49,6 +49,9 @@ class EvictionPolicy:
         self._clock += 1
         return self._clock
 
+    def admit(self, num_pages: int) -> None:
+        """A request whose prompt has that many whole pages is counted; `touch` follows if it matched any."""
+
     def insert(self, node: Node, use: Use, *, continued: bool) -> None:
         """`node` was added as a leaf; `continued`: the same sequence published the parent just before."""
         self._clock = node.stamp = self._clock + 1

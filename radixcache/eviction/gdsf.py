@@ -4,8 +4,9 @@ import math
 from typing import Final
 
 from radixcache.eviction.base import EvictionPolicy, Rank, Use
+from radixcache.eviction.ghost_runs import ghost_key
 from radixcache.eviction.order import FallbackOrder
-from radixcache.eviction.recency_guard import RecencyGuard, ghost_key
+from radixcache.eviction.recency_guard import RecencyGuard
 from radixcache.node import Node
 from radixcache.tokens import TOKEN_BYTES
 
@@ -51,6 +52,10 @@ class GDSF(EvictionPolicy):
         """An order by value and by last use."""
         return FallbackOrder(self)
 
+    def admit(self, num_pages: int) -> None:
+        """A request more to hold finds against."""
+        self._guard.admitted(num_pages)
+
     def insert(self, node: Node, use: Use, *, continued: bool) -> None:
         """One use; a chunk that continues its parent takes the parent's last use along."""
         self._guard.inserted(node)
@@ -95,6 +100,10 @@ class GDSF(EvictionPolicy):
     def rank(self, node: Node) -> Rank:
         """Value, then recency."""
         return self._value(node), node.stamp
+
+    def quota(self, node: Node) -> int:
+        """As much as recency allows."""
+        return self._guard.quota(node)
 
     def _value(self, node: Node) -> float:
         clock: float = node.state[1]

@@ -1,98 +1,83 @@
 """Recency as a fallback: what LRU would have found in the same traffic, and when to do as it does."""
 
 from collections import OrderedDict
-from typing import Final, TypeAlias
+from typing import Final
 
+from radixcache.eviction.ghost_runs import GhostKey, GhostRuns, ghost_key
+from radixcache.eviction.trust import Trust
 from radixcache.node import Node
-
-WINDOW: Final = 8
-"""Turnovers over which finds are weighed up."""
-
-TOLERANCE: Final = 0.02
-"""Share of a turnover by which a policy may fall behind: a quarter of a point of hit rate over the window."""
-
-FIRST_PAUSE: Final = 2
-MAX_PAUSE: Final = 256
-"""Turnovers of recency after a policy fell behind: at first, and at most."""
 
 MIN_GHOSTS: Final = 4096
 PAGES_PER_GHOST: Final = 8
 
-GhostKey: TypeAlias = tuple[bytes, int, bytes]
-"""Namespace, depth and first page of what was evicted."""
-
-
-def ghost_key(node: Node, first: int = 0) -> GhostKey:
-    """Where the pages of `node` from `first` on would be missing."""
-    page_bytes = len(node.edge) // (node.num_pages + node.slack)
-    return node.root.key, node.start + first, node.edge[first * page_bytes : (first + 1) * page_bytes]
-
 
 class RecencyGuard:
-    """Weighs what a policy finds against what LRU would, and says when to follow recency instead.
+    """Keeps the books of LRU beside a policy, and tells `Trust` what both find.
 
-    Time is counted in pages that requests asked for; a turnover is as many as the pool has. LRU is known by
-    its books alone: how many pages were used last at each time, as far back as they fit into the pool. Nodes
-    carry the time of their last use as `stamp`; what the policy evicts leaves a ghost with its own.
-
-    A policy that fell behind by `TOLERANCE` follows recency for `FIRST_PAUSE` turnovers, then tries again;
-    every failure doubles the pause, getting ahead by as much ends that. So one that never does better loses
-    little at first, and less and less.
+    Time is counted in pages that requests used. LRU is known by its books alone: how many pages were used
+    last at each time, as far back as they fit into the pool. Nodes carry the time of their last use as
+    `stamp`; what the policy evicts leaves a ghost with its own. So LRU's finds are known to the page.
 
     Args:
         num_pages: Pages in the pool.
 
     Attributes:
-        now: Pages asked for so far.
-        follows_recency: Whether to.
+        now: Pages used so far.
+        trust: What came of following the policy.
 
     Complexity:
-        `used`: O(edges on the path). The others: amortised O(1). Memory O(pages of the pool) at worst.
+        `touched`, `inserted`: O(edges on the path). The others: amortised O(1). Memory: one record a request
+        whose pages LRU would keep, and the tokens of the ghosts.
     """
 
     def __init__(self, num_pages: int) -> None:
         self.now = 0
-        self.follows_recency = False
+        self.trust = Trust(num_pages)
         self._num_pages = num_pages
-        self._kept: OrderedDict[int, int] = OrderedDict()
+        self._kept: OrderedDict[int, list[int]] = OrderedDict()
+        """Pages used last at a time that LRU keeps, and how many of them the policy let go (exposed)."""
         self._num_kept = 0
-        self._ghosts: OrderedDict[GhostKey, tuple[int, int]] = OrderedDict()
-        """Last use of a run of pages that the policy let go, and where it ended."""
-        self._max_ghosts = max(MIN_GHOSTS, num_pages // PAGES_PER_GHOST)
-        self._trimmed: tuple[Node, GhostKey] | None = None
-        self._lead = 0
-        self._turnover_ends = num_pages
-        self._pause = FIRST_PAUSE
-        self._num_left = 0
+        self._ghosts = GhostRuns(max(MIN_GHOSTS, num_pages // PAGES_PER_GHOST))
+
+    @property
+    def follows_recency(self) -> bool:
+        """Whether the last use alone decides at present."""
+        return self.trust.follows_recency
+
+    def admitted(self, num_pages: int) -> None:
+        """A prompt has that many whole pages; finds are held against them."""
+        self.trust.admitted(num_pages)
 
     def touched(self, node: Node) -> bool:
         """A request found the path to `node`. Returns: whether `follows_recency` changed."""
         self.now += node.end
-        total = 0
-        at: Node | None = node
-        while at is not None and at.parent is not None:
-            held = self._forget(at.stamp, at.num_pages)
-            self._lead += at.num_pages - held
-            total += at.num_pages
-            at.stamp = self.now
-            at = at.parent
-        self._keep(total)
-        return self._decide()
+        held = self._refresh(node)
+        self._keep(node.end)
+        return self.trust.used(node.end, node.end, held)
 
     def inserted(self, node: Node) -> bool:
         """A request brought the pages of `node`. Returns: as `touched`."""
         self.now += node.num_pages
         node.stamp = self.now
-        at = node.start
+        self._refresh(node.parent)
+        at, held = node.start, 0
         while at < node.end:
-            stamp, stop = self._ghosts.pop(ghost_key(node, at - node.start), (0, 0))
-            if not stop:
+            stamp, num_pages = self._ghosts.take(node, at)
+            if not num_pages:
                 break
-            stop = min(stop, node.end)
-            self._lead -= self._forget(stamp, stop - at)
-            at = stop
-        self._keep(node.num_pages)
-        return self._decide()
+            held += self._lose(stamp, num_pages)
+            at += num_pages
+        self._keep(node.end)
+        return self.trust.used(node.num_pages, 0, held)
+
+    def _refresh(self, node: Node | None) -> int:
+        """The path to `node` is used now. Returns: how many of its pages LRU did keep."""
+        held = 0
+        while node is not None and node.parent is not None:
+            held += self._forget(node.stamp, node.num_pages)
+            node.stamp = self.now
+            node = node.parent
+        return held
 
     def split(self, upper: Node, lower: Node) -> None:
         """`upper` took the head of `lower`'s edge."""
@@ -100,67 +85,68 @@ class RecencyGuard:
 
     def merge(self, upper: Node, lower: Node) -> None:
         """`lower` took over the pages of `upper`."""
-        if upper.stamp != lower.stamp and lower.stamp in self._kept:
-            self._kept[lower.stamp] += self._forget(upper.stamp, upper.num_pages, keep=True)
+        below = self._kept.get(lower.stamp)
+        if upper.stamp != lower.stamp and below is not None:
+            moved = self._forget(upper.stamp, upper.num_pages)
+            below[0] += moved
+            self._num_kept += moved
 
-    def trimmed(self, node: Node, num_pages: int) -> None:
-        """The policy let the last `num_pages` pages of `node` go."""
-        stop = node.end
-        if self._trimmed is not None and self._trimmed[0] is node:
-            stamp, before = self._ghosts.pop(self._trimmed[1], (0, 0))
-            if stamp == node.stamp:
-                stop = before
-        key = ghost_key(node, node.num_pages - num_pages)
-        self._trimmed = node, key
-        self._remember(key, node.stamp, stop)
+    def quota(self, node: Node) -> int:
+        """Pages that the policy may let go of `node` before it is to ask again, at least 1."""
+        if self.trust.follows_recency or node.stamp not in self._kept:
+            return node.num_pages
+        return max(1, int(min(node.num_pages, self.trust.allowance())))
 
-    def removed(self, node: Node, key: GhostKey) -> None:
-        """`node` leaves the tree; `key` is its `ghost_key`."""
-        if not node.root.retired:
-            self._remember(key, node.stamp, node.end)
+    def trimmed(self, node: Node, num_pages: int) -> bool:
+        """The policy lets the last `num_pages` pages of `node` go. Returns: as `touched`."""
+        return self._let_go(node, ghost_key(node, node.num_pages - num_pages), num_pages)
 
-    def _remember(self, key: GhostKey, stamp: int, stop: int) -> None:
-        if stamp in self._kept:
-            self._ghosts[key] = stamp, stop
-            if len(self._ghosts) > self._max_ghosts:
-                self._ghosts.popitem(last=False)
+    def removed(self, node: Node, key: GhostKey) -> bool:
+        """`node` leaves the tree; `key` is its `ghost_key`. Returns: as `touched`."""
+        return not node.root.retired and self._let_go(node, key, node.num_pages)
 
-    def _forget(self, stamp: int, num_pages: int, *, keep: bool = False) -> int:
+    def _let_go(self, node: Node, key: GhostKey, num_pages: int) -> bool:
+        kept = self._kept.get(node.stamp)
+        if kept is None:
+            return False
+        self._ghosts.add(node, key, self._kept)
+        exposed = min(num_pages, kept[0] - kept[1])
+        kept[1] += exposed
+        return self.trust.exposed(exposed)
+
+    def _lose(self, stamp: int, num_pages: int) -> int:
+        """Exposed pages were asked for. Returns: how many of them LRU did keep."""
+        kept = self._kept.get(stamp)
+        if kept is not None:
+            lost = min(kept[1], num_pages)
+            kept[1] -= lost
+            self.trust.ended(lost, lost=True)
+        return self._forget(stamp, num_pages)
+
+    def _forget(self, stamp: int, num_pages: int) -> int:
         """Take pages from those that LRU keeps since `stamp`. Returns: how many of them it did keep."""
-        kept = self._kept.get(stamp, 0)
-        if kept <= num_pages:
-            self._kept.pop(stamp, None)
-        else:
-            self._kept[stamp] = kept - num_pages
-        num_held = min(kept, num_pages)
-        if not keep:
-            self._num_kept -= num_held
-        return num_held
+        kept = self._kept.get(stamp)
+        if kept is None:
+            return 0
+        held = min(kept[0], num_pages)
+        kept[0] -= held
+        self._num_kept -= held
+        if kept[1] > kept[0]:
+            self.trust.ended(kept[1] - kept[0], lost=False)
+            kept[1] = kept[0]
+        if not kept[0]:
+            del self._kept[stamp]
+        return held
 
     def _keep(self, num_pages: int) -> None:
-        self._kept[self.now] = num_pages
+        """Pages are used now, and LRU lets the oldest go, the ends of paths first."""
+        self._kept[self.now] = [num_pages, 0]
         self._num_kept += num_pages
         while self._num_kept > self._num_pages:
             stamp, kept = next(iter(self._kept.items()))
-            self._forget(stamp, min(kept, self._num_kept - self._num_pages))
-
-    def _decide(self) -> bool:
-        limit = TOLERANCE * self._num_pages
-        while self.now >= self._turnover_ends:
-            self._turnover_ends += self._num_pages
-            self._lead -= self._lead // WINDOW
-            self._num_left -= 1
-        if self.follows_recency:
-            if self._num_left > 0:
-                return False
-            self.follows_recency = False
-            self._lead = 0
-            return True
-        if self._lead > limit:
-            self._pause = FIRST_PAUSE
-        if self._lead >= -limit:
-            return False
-        self.follows_recency = True
-        self._num_left = self._pause
-        self._pause = min(MAX_PAUSE, 2 * self._pause)
-        return True
+            gone = min(kept[0], self._num_kept - self._num_pages)
+            harmless = min(kept[1], gone)
+            if harmless:
+                kept[1] -= harmless
+                self.trust.ended(harmless, lost=False)
+            self._forget(stamp, gone)

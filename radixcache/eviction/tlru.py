@@ -19,9 +19,10 @@ class TLRU(EvictionPolicy):
     latency. Both parts are evicted by recency. h is the longest the conversation was, trimmed or not; q is
     the running mean of what requests add to a path of which at least half was there.
 
-    It bounds the slowest answers and makes no attempt at a higher hit rate: spared pages of a conversation
-    that goes on are computed again at every turn. So without a budget of its own it spares no more once
-    these come to `SPENT_SHARE` of all pages asked for, until they are fewer again.
+    It trades hit rate for latency by design (seen: up to half a point below LRU, without a budget of its
+    own): it bounds the slowest answers and makes no attempt at a higher hit rate. Spared pages of a
+    conversation that goes on are computed again at every turn. So without a budget of its own it spares
+    no more once these come to `SPENT_SHARE` of all pages asked for, until they are fewer again.
 
     `state` is (pages from the root that a path needs, its length when it was longest).
 

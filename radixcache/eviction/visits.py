@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from radixcache.eviction.base import EvictionPolicy, Rank, Use
 from radixcache.eviction.class_order import ClassOrder
-from radixcache.eviction.recency_guard import GhostKey, RecencyGuard, ghost_key
+from radixcache.eviction.ghost_runs import GhostKey, ghost_key
+from radixcache.eviction.recency_guard import RecencyGuard
 from radixcache.eviction.survival import AgeBins, Followed, SurvivalTable
 from radixcache.node import Node
 
@@ -136,6 +137,10 @@ class VisitPolicy(EvictionPolicy):
 
     # What the tree says
 
+    def admit(self, num_pages: int) -> None:
+        """A request more to hold finds against."""
+        self._guard.admitted(num_pages)
+
     def touch(self, node: Node, use: Use) -> None:
         """A request matched up to the end of `node`."""
         self.now += node.end
@@ -241,7 +246,8 @@ class VisitPolicy(EvictionPolicy):
 
     def trim(self, node: Node, num_pages: int) -> None:
         """Remember where a visit was cut."""
-        self._guard.trimmed(node, num_pages)
+        if self._guard.trimmed(node, num_pages):
+            self.version += 1
         visit: Visit = node.state
         page_bytes = len(node.edge) // (node.num_pages + node.slack)
         start = (node.num_pages - num_pages) * page_bytes
@@ -251,7 +257,8 @@ class VisitPolicy(EvictionPolicy):
     def remove(self, node: Node) -> None:
         """Leave a ghost."""
         key = ghost_key(node)
-        self._guard.removed(node, key)
+        if self._guard.removed(node, key):
+            self.version += 1
         self._ghosts.pop(key, None)
         self._ghosts[key] = node.state
         if len(self._ghosts) > self._max_ghosts:
@@ -267,8 +274,9 @@ class VisitPolicy(EvictionPolicy):
         """The tail of a visit goes without the rest."""
         visit = known(node)
         assert visit is not None
+        allowed = self._guard.quota(node)
         beyond = node.end - (visit.depth - visit.tail)
-        return beyond if 0 < beyond < node.num_pages else node.num_pages
+        return beyond if 0 < beyond < allowed else allowed
 
 
 def known(node: Node) -> Visit | None:
