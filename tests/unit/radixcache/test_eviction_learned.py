@@ -243,6 +243,7 @@ def test_tlru_does_not_take_a_trimmed_conversation_for_a_shorter_one() -> None:
     assert matched(cache, run_of(0, 10)) == 6
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_gdsf_keeps_what_costs_more_to_compute() -> None:
     cache = make_cache(10, 16384, eviction="gdsf")
     put(cache, range(6 * 16384))

@@ -6,7 +6,6 @@ import pytest
 
 from radixcache import CacheConfig, PrefixCache, check
 from radixcache.eviction.hazard import Hazard
-from radixcache.eviction.trust import Trust
 from tests.steps import make_cache, matched, put, run_of
 
 
@@ -36,18 +35,10 @@ def talks(cache: PrefixCache, seed: int = 1, num_requests: int = 3000) -> tuple[
     return found, asked
 
 
-def never_guard(monkeypatch) -> None:
-    def decide(trust: Trust) -> bool:
-        trust.follows_recency = False
-        return False
-
-    monkeypatch.setattr(Trust, "_decide", decide)
-
-
+@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("eviction", ["wa", "hazard", "gdsf"])
 @pytest.mark.parametrize("num_pages", [150, 400])
-def test_the_books_say_what_lru_would_have_found(eviction, num_pages: int, monkeypatch) -> None:
-    never_guard(monkeypatch)
+def test_the_books_say_what_lru_would_have_found(eviction, num_pages: int) -> None:
     caches = [
         PrefixCache(CacheConfig(num_pages=num_pages, page_size=1, eviction=name))
         for name in ("lru", eviction)
@@ -75,8 +66,8 @@ def test_a_policy_that_finds_less_than_recency_loses_little() -> None:
     assert rates["guarded"] > rates["lru"] - 0.01
 
 
-def test_without_the_guard_it_loses_much(monkeypatch) -> None:
-    never_guard(monkeypatch)
+@pytest.mark.usefixtures("unguarded")
+def test_without_the_guard_it_loses_much() -> None:
     found, asked = talks(make_cache(300, 1, eviction=Backwards), 2)
     best, _ = talks(make_cache(300, 1), 2)
     assert found < best - 0.1 * asked
