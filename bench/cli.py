@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.harness.environment import ROOT, describe
+from bench.harness.environment import ROOT, Environment, describe
 from bench.harness.report import Report
 from bench.harness.table import render
 from bench.instructions.command import instructions
@@ -67,13 +67,12 @@ def _run(
     for name in names or _benchmarks(suite):
         click.echo(f"running {name} ...", err=True)
         reports.append(_isolated(name, options))
+        if folder is not None:
+            _keep(results_of(suite, environment, options, reports[-1:]), environment, folder)
     console = _console()
     for report in reports:
         console.print(render(report))
     results = results_of(suite, environment, options, reports)
-    if folder is not None:
-        for theme, part in _by_suite(results):
-            save(part, folder / file_name(theme, environment, this_month()))
     line = msgspec.json.encode(results)
     if json_file is not None:
         json_file.write_bytes(line + b"\n")
@@ -88,12 +87,12 @@ def _benchmarks(suite: str) -> tuple[str, ...]:
     return tuple(name for part in SUITES.values() for name in part.benchmarks)
 
 
-def _by_suite(results: Results) -> list[tuple[str, Results]]:
-    parts = [
-        (theme, [run for run in results.runs if run.report.name in suite.benchmarks and not run.report.error])
-        for theme, suite in SUITES.items()
-    ]
-    return [(theme, Results(suite=theme, runs=runs)) for theme, runs in parts if runs]
+def _keep(results: Results, environment: Environment, folder: Path) -> None:
+    """Write what did not fail into the file of its suite."""
+    for theme, suite in SUITES.items():
+        runs = [run for run in results.runs if run.report.name in suite.benchmarks and not run.report.error]
+        if runs:
+            save(Results(suite=theme, runs=runs), folder / file_name(theme, environment, this_month()))
 
 
 def _isolated(name: str, options: Options) -> Report:
