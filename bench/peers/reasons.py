@@ -34,6 +34,9 @@ BEHIND: dict[tuple[str, str], str] = {
         "it keeps no tokens: a hash of 16 or 32 bytes and some Python objects for each page. Of ours, 4 "
         "bytes a token are the tokens themselves"
     ),
+    ("Ray Serve", "hit rate"): (
+        "outputs never enter its tree and take no room in it; an engine behind it has to keep their KV"
+    ),
     ("Ray Serve", "growth"): (
         "it keeps the text of the prompts, here of 4 bytes a token, and no pages; ours keeps 4 bytes a "
         "token and a page"
