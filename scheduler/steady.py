@@ -8,7 +8,7 @@ import numpy as np
 
 from radixcache import RadixCacheError, Tokens
 from radixcache.tokens import TOKEN_BYTES
-from scheduler.footprints import NO_LIMIT
+from scheduler.footprints import GENERATED, KNOWN, NO_LIMIT, RESERVED, Counts, Footprints
 from scheduler.plan import Outputs, Row
 from scheduler.request import Request
 
@@ -37,6 +37,8 @@ class SteadyDecodes:
         self._starts = np.array([sequence.computed_len for sequence in self._sequences], dtype=np.int64)
         self._room = np.array([sequence.reserved_len for sequence in self._sequences], dtype=np.int64)
         left = (request.remaining for request in self.requests)
+        self._num_steps = 0
+        self._columns: Counts | None = None
         self._steps_left = min((each for each in left if each is not None), default=NO_LIMIT)
 
     @classmethod
@@ -63,6 +65,16 @@ class SteadyDecodes:
             self._room[place] = sequence.reserved_len
         return True
 
+    def footprints(self) -> Footprints:
+        """What they hold now. They are asked one by one the first time only."""
+        if self._columns is None:
+            self._columns = Footprints.of(self.requests).columns.copy()
+            self._columns[KNOWN : GENERATED + 1] -= self._num_steps
+        columns = self._columns.copy()
+        columns[KNOWN : GENERATED + 1] += self._num_steps
+        columns[RESERVED] = self._room
+        return Footprints(self.requests, columns)
+
     def rows(self) -> dict[int, Row]:
         """The rows of the next step by request number."""
         parts = zip(self.requests, self._starts.tolist(), repeat(1), repeat(1), strict=False)
@@ -81,6 +93,7 @@ class SteadyDecodes:
         if tokens is None:
             return False
         self._steps_left -= 1
+        self._num_steps += 1
         self._starts += 1
         data = tokens.data
         new = map(data.__getitem__, map(slice, range(0, len(data), TOKEN_BYTES), _ends(data)))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from radixcache import CacheConfig, PrefixCache, Tokens, check
 from scheduler import PlanError, Request, Scheduler, SchedulerConfig
+from scheduler.footprints import Footprints
 from scheduler.plan import StepPlan
 from scheduler.running import Running
 from scheduler.steady import SteadyDecodes
@@ -37,6 +38,7 @@ class World:
     def step(self, rng: random.Random) -> list[object]:
         plan = self.scheduler.schedule(self.now)
         self.now += 1.0
+        self.check_footprints()
         if not plan:
             return []
         seen = [(row.request.request_id, *row[1:], row.request.sequence.reserved_len) for row in plan.rows]
@@ -46,6 +48,12 @@ class World:
             self.scheduler.abort(rng.choice(plan.rows).request.request_id, self.now)
         self.num_steady += self.scheduler._running.steady is not None
         return [*seen, self.commit(plan, rng)]
+
+    def check_footprints(self) -> None:
+        steady = self.scheduler._running.steady
+        if steady is not None and self.now % 3:  # asked for late, and again after several steps
+            expected = Footprints.of(steady.requests)
+            assert steady.footprints().columns.tolist() == expected.columns.tolist()
 
     def commit(self, plan: StepPlan, rng: random.Random) -> list[str]:
         ids = [row.request.request_id for row in plan.rows if row.max_tokens]
