@@ -106,8 +106,8 @@ def _peers(document: Document, stem: str) -> str:
             row([text, _number(ours), *(_peer(document, label, name, names[name]) for label in PEERS)])
         )
     about = (
-        f"Medians of {len(document.repetitions)} repetitions in turn, CPU time, pages of 16 tokens; where "
-        f"others are ahead, and why: [all rows](bench/results/{stem}.md)."
+        f"Medians of {len(document.repetitions)} repetitions in turn, CPU time on a shared host, pages of 16 "
+        f"tokens: compare the ratios. Where others are ahead, and why: [all rows](bench/results/{stem}.md)."
     )
     return "\n".join([*lines, "", about])
 
