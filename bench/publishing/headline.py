@@ -77,7 +77,8 @@ def _load(report: Report, stem: str) -> str:
     return (
         f"![{picture.title}](bench/results/{stem}.{picture.name}.svg)\n\n"
         f"Within {kept}, the same simulated GPU serves {_value(capacity):.1f} times the conversations with "
-        f"the cache ([every rate, five seeds](bench/results/{stem}.md))."
+        f"the cache ({capacity.statistic('min', 'value'):.1f} to {capacity.statistic('max', 'value'):.1f} over "
+        f"{len(capacity.samples['value'])} seeds; [every rate](bench/results/{stem}.md))."
     )
 
 
