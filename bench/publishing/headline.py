@@ -74,11 +74,12 @@ def _load(report: Report, stem: str) -> str:
     if picture is None:
         raise FigureMissing(f"{report.name} has no picture {PICTURED!r}")
     kept = limits.partition("requests with ")[2].partition(" (")[0]
+    least, most = (capacity.statistic(name, "value") for name in ("min", "max"))
     return (
         f"![{picture.title}](bench/results/{stem}.{picture.name}.svg)\n\n"
         f"Within {kept}, the same simulated GPU serves {_value(capacity):.1f} times the conversations with "
-        f"the cache ({capacity.statistic('min', 'value'):.1f} to {capacity.statistic('max', 'value'):.1f} over "
-        f"{len(capacity.samples['value'])} seeds; [every rate](bench/results/{stem}.md))."
+        f"the cache ({least:.1f} to {most:.1f} over {len(capacity.samples['value'])} seeds; "
+        f"[every rate](bench/results/{stem}.md))."
     )
 
 
