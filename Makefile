@@ -35,7 +35,8 @@ simulate: $(VENV)/sim.stamp ## a multi-turn workload with and without the cache;
 chat: $(VENV)/torch.stamp ## talk to a small model on the CPU, and see what the cache saves
 	$(BIN)/radixcache chat --model smollm2
 
-test: lint types unit bench-smoke ## lint, types, all tests, doctests, benchmark smoke
+# One of the tests runs every benchmark at its smallest size, as bench-smoke does.
+test: lint types unit ## lint, types, all tests, doctests, benchmark smoke
 
 lint: $(VENV)/dev.stamp ## ruff: rules and formatting
 	$(BIN)/ruff check .
