@@ -46,8 +46,4 @@ def _cells(figure: Figure, clock: str, *, first: bool) -> list[str]:
 
 
 def _bound(bound: Bound | None, clock: str) -> str:
-    if bound is None:
-        return ""
-    return (
-        f"{bound.name}: {number(Figure(name='', unit='', samples=bound.samples).statistic('median', clock))}"
-    )
+    return "" if bound is None else f"{bound.name}: {number(bound.median(clock))}"

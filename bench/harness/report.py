@@ -37,6 +37,10 @@ class Bound:
     name: str
     samples: Samples
 
+    def median(self, clock: str) -> float:
+        """The median of the samples of one clock."""
+        return float(statistics.median(self.samples[clock]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
@@ -92,7 +96,7 @@ class Figure:
         """Median over the bound's median; `None` without a bound."""
         if self.bound is None:
             return None
-        below = statistics.median(self.bound.samples[clock])
+        below = self.bound.median(clock)
         return self.statistic("median", clock) / below if below else None
 
     def holds(self, limit: Limit, clock: str) -> bool:
@@ -100,7 +104,7 @@ class Figure:
         value, high = self.statistic(limit.statistic, clock), limit.plus
         if limit.factor:
             assert self.bound is not None
-            high += limit.factor * statistics.median(self.bound.samples[clock])
+            high += limit.factor * self.bound.median(clock)
         return value <= high and (limit.low is None or value >= limit.low)
 
 

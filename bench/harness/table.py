@@ -35,8 +35,7 @@ def _cells(figure: Figure, clock: str) -> list[Text]:
     numbers = [number(figure.statistic(name, clock)) for name in STATISTICS]
     bound = ratio = ""
     if figure.bound is not None:
-        bound_figure = Figure(name="", unit="", samples=figure.bound.samples)
-        bound = f"{figure.bound.name}: {number(bound_figure.statistic('median', clock))}"
+        bound = f"{figure.bound.name}: {number(figure.bound.median(clock))}"
         share = figure.ratio(clock)
         ratio = "" if share is None else f"{share:.2f}"
     return [Text(clock), *map(Text, numbers), Text(bound), Text(ratio), _limits(figure, clock)]

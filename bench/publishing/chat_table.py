@@ -54,7 +54,7 @@ def _value(figure: Figure) -> float:
 
 def _beside(figure: Figure) -> float:
     assert figure.bound is not None
-    return _value(Figure(name="", unit="", samples=figure.bound.samples))
+    return figure.bound.median("value")
 
 
 def _ratio(figure: Figure) -> str:

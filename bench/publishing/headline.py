@@ -127,7 +127,7 @@ def _value(figure: Figure) -> float:
 
 def _bound(figure: Figure) -> float:
     assert figure.bound is not None
-    return median(next(iter(figure.bound.samples.values())))
+    return figure.bound.median(next(iter(figure.bound.samples)))
 
 
 def _number(value: float) -> str:
