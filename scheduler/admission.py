@@ -48,11 +48,13 @@ def fits(
         page_size: Tokens a page holds.
         lengths: What is expected of outputs.
     """
+    own_pages, room = everybody.own_pages(page_size), available + everybody.held_pages(page_size)
+    if own_pages.sum() > room:  # too many already, whatever comes
+        return False
     last_token_has_no_kv = 1
     remaining = lengths.remaining(everybody, num_pages * page_size)
     growth = np.maximum(remaining - last_token_has_no_kv, 0)
-    peak = peak_pages(everybody.own_pages(page_size), growth, page_size)
-    return peak <= available + everybody.held_pages(page_size)
+    return peak_pages(own_pages, growth, page_size) <= int(room)
 
 
 class Admission:

@@ -1,5 +1,7 @@
 """Who was overtaken as often as may be."""
 
+from bisect import bisect_right, insort
+from collections import OrderedDict
 from typing import Final
 
 import numpy as np
@@ -19,21 +21,20 @@ class Overtakes:
     A request is overtaken when one with a larger number is admitted for the first time, which takes one from
     what is left to all older ones. Limits may differ, so it is not always the oldest that reaches its own
     first: what is left stands in one column, oldest first, and falls for a whole piece of it at once, when
-    somebody looks.
+    somebody looks. Where the oldest is due, nobody else need be looked at.
 
     Complexity:
         `arrived` and `left` O(1) amortised; `due` O(1) until so many were admitted as the least that was left
-        when it last looked, then O(waiting) in NumPy, some 2 µs for 10,000 where one of the 256 oldest is
-        due.
+        when it last looked, then O(log waiting) where the oldest is due, and O(waiting) in NumPy elsewhere.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[int, Request] = {}
+        self._waiting: OrderedDict[int, Request] = OrderedDict()
         self._rows = NumberedRows([(np.int32, _NEVER)])
         self._at_least = _NEVER
         """No request has less left."""
         self._admitted: list[int] = []
-        """Numbers of those who were admitted and are not counted yet in what is left to others."""
+        """Numbers of those who were admitted and are not counted yet in what is left to others, rising."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -50,34 +51,39 @@ class Overtakes:
         self._rows.remove(number)
         if admitted:
             self._at_least -= 1
-            self._admitted.append(number)
+            insort(self._admitted, number)
             if len(self._admitted) > _FEW:
                 self._settle()
 
     def _settle(self) -> None:
         """Count those who were admitted: they overtook whoever is older. O(waiting) in NumPy."""
         self._rows.settle()
-        left, rows = self._rows.column(0), self._rows.rows_of(self._admitted)
-        if isinstance(rows, int):
-            left[:rows] -= 1
-        elif len(rows):
-            left -= np.cumsum(np.bincount(rows, minlength=len(left) + 1)[::-1], dtype=np.int32)[-2::-1]
+        left, start = self._rows.column(0), 0
+        for overtaking, stop in zip(range(len(self._admitted), 0, -1), self._rows_of_admitted(), strict=True):
+            left[start:stop] -= overtaking
+            start = stop
         self._admitted.clear()
+
+    def _rows_of_admitted(self) -> list[int]:
+        """The row of each, or of the next that is left where it has none, rising."""
+        rows = self._rows.rows_of(self._admitted)
+        return [rows] if isinstance(rows, int) else rows.tolist()
 
     def due(self) -> Request | None:
         """The oldest of those that must not be overtaken once more."""
-        if self._at_least > 0:
+        if self._at_least > 0 or not self._waiting:
             return None
+        oldest = next(iter(self._waiting))
+        if self.allowance(oldest) <= 0:
+            return self._waiting[oldest]
         self._settle()
         left = self._rows.column(0)
-        for start, stop in ((0, _FEW), (_FEW, len(left))):  # mostly it is one of the oldest
-            due = (left[start:stop] <= 0).nonzero()[0]
-            if len(due):
-                return self._waiting[self._rows.number_at(start + int(due[0]))]
-        self._at_least = int(left.min(initial=_NEVER))
-        return None
+        self._at_least = int(left.min())
+        if self._at_least > 0:
+            return None
+        return self._waiting[self._rows.number_at(int((left <= 0).argmax()))]
 
     def allowance(self, number: int) -> int:
         """How often a waiting request may still be overtaken."""
-        self._settle()
-        return int(self._rows.column(0)[self._rows.row_of(number)])
+        counted = int(self._rows.column(0)[self._rows.row_of(number)])
+        return counted - (len(self._admitted) - bisect_right(self._admitted, number))

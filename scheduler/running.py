@@ -51,9 +51,11 @@ class Running:
 
     def remove(self, request: Request) -> bool:
         """A request runs no longer, if it did; who is parked is woken before."""
+        if self._requests.pop(request.number, None) is None:
+            return False
         self.stir()
         self._awake.pop(request.number, None)
-        return self._requests.pop(request.number, None) is not None
+        return True
 
     def stir(self) -> None:
         """What comes is not the step before once more."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import Request, RequestState
-from scheduler.admission import peak_pages
+from scheduler.admission import fits, peak_pages
 from scheduler.expectation import OutputLengths
 from scheduler.footprints import Footprints
 from tests.unit.scheduler.loop import Loop, ids, shape
@@ -121,6 +121,20 @@ def test_the_peak_is_that_of_a_walk_token_by_token(requests, page_size):
     own, remaining = [pages for pages, _ in requests], [tokens for _, tokens in requests]
     peak = peak_pages(np.array(own, dtype=np.int64), np.array(remaining, dtype=np.int64), page_size)
     assert peak == peak_by_hand(own, remaining, page_size)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=6), st.integers(0, 40)
+)
+def test_a_request_fits_if_and_only_if_the_peak_does(requests, available):
+    waiting = [
+        Request.of(f"r{number}", range(known), limit) for number, (known, limit) in enumerate(requests)
+    ]
+    own, growth = [-(-known // 4) for known, _ in requests], [limit - 1 for _, limit in requests]
+    fitting = fits(
+        Footprints.of(waiting), available=available, num_pages=1000, page_size=4, lengths=OutputLengths()
+    )
+    assert fitting is (peak_by_hand(own, growth, 4) <= available)
 
 
 def test_nobody_needs_nothing():

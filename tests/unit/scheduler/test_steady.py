@@ -186,3 +186,16 @@ def test_who_runs_is_stirred_by_whoever_comes_or_goes():
     running.add(Request.of("a", [1], 1))
     assert running.steady is None
     assert not running._is_calm
+
+
+def test_steps_stay_steady_while_others_come_and_go_in_the_queue():
+    scheduler, _ = steady_pair()
+    steady = scheduler._running.steady
+    for number in range(3):
+        waiting = Request.of(f"waits {number}", range(200), 50)
+        scheduler.submit(waiting, 1.0)
+        scheduler.commit(scheduler.schedule(1.0), {"a": [7], "b": [8]}, 1.0)
+        assert waiting.sequence is None
+        assert scheduler._running.steady is steady
+        scheduler.abort(waiting.request_id, 1.0)
+        assert scheduler._running.steady is steady
