@@ -4,8 +4,10 @@ import random
 
 import pytest
 
+from radixcache import PrefixCache
 from scheduler import QUEUE_POLICIES, PolicyOptions, Request, RequestState
 from scheduler.policies import UNBOUNDED
+from scheduler.policies.fcfs import FCFS
 from tests.unit.scheduler.loop import Loop, ids
 
 BOUNDED = sorted(QUEUE_POLICIES.keys() - UNBOUNDED)
@@ -113,6 +115,57 @@ def test_f03_what_the_strict_head_costs_those_behind_it_is_its_own_wait():
     cost -= alone_small[-1].finished_at - alone_small[-1].submitted_at
     assert 0 < cost <= head.finished_at - head.submitted_at
     assert len(loop.plans) < 60
+
+
+class Skipping(FCFS):
+    """Order of arrival, but whoever does not fit is passed over for one that does, as other engines do."""
+
+    def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
+        super().__init__(cache, options)
+        self._cache = cache
+        self._waiting: dict[int, Request] = {}
+
+    def add(self, request: Request) -> None:
+        super().add(request)
+        self._waiting[request.number] = request
+
+    def remove(self, request: Request) -> None:
+        super().remove(request)
+        del self._waiting[request.number]
+
+    def head(self, now: float) -> Request | None:
+        page_size, available = self._cache.config.page_size, self._cache.pages.available
+        for request in self._waiting.values():
+            if -(-(len(request.prompt) + request.max_new_tokens) // page_size) <= available:
+                return request
+        return super().head(now)
+
+
+def waits_under(policy: object, max_overtakes: int | None) -> tuple[float, float, int]:
+    """A head of most of the pool in a stream of small ones: its wait, their mean wait, how many passed it."""
+    loop = Loop(40, 4, policy=policy, max_overtakes=max_overtakes)
+    for number in range(4):
+        loop.submit(f"run{number}", ids(100 * number, 8), 10 + 5 * number)
+    loop.step()
+    head = loop.submit("head", ids(5_000, 150), 2)
+    small = []
+    for number in range(60):
+        small.append(loop.submit(f"small{number}", ids(9_000 + 10 * number, 3), 12))
+        loop.step()
+    loop.run()
+    waits = [each.first_scheduled_at - each.submitted_at for each in small]
+    passed = sum(each.first_scheduled_at < head.first_scheduled_at for each in small)
+    return head.first_scheduled_at - head.submitted_at, sum(waits) / len(waits), passed
+
+
+def test_f03_strict_order_reservation_and_skipping_side_by_side():
+    strict, reserving = waits_under("fcfs", None), waits_under(Skipping, 1)
+    bounded, unlimited = waits_under(Skipping, 8), waits_under(Skipping, 10**9)
+    assert [each[2] for each in (strict, reserving, bounded)] == [0, 1, 8]
+    assert unlimited[2] > 30
+    assert strict[0] == reserving[0] < bounded[0] < unlimited[0]  # what the head waits
+    assert strict[1] > reserving[1] > bounded[1] > unlimited[1]  # what the others wait
+    assert bounded[0] < 1.1 * strict[0]
 
 
 # F12: equal cold prompts at once
