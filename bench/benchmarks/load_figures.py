@@ -190,12 +190,12 @@ def pictures(load: Load, offered: list[tuple[float, float]] | None = None) -> tu
             load, goodput, "goodput", log="", promises={"offered, if answers took no time": offered or []}
         ),
     ]
-    cached = [contender for contender in load.runs if contender != load.baseline]
+    first = next(contender for contender in load.runs if contender != load.baseline)
     possible = {
-        f"no limit of capacity, order of {cached[0]}": load.line(CEILING, cached[0]),
-        f"optimum, order of {cached[0]}": load.line(OPTIMUM, cached[0]),
+        f"no limit of capacity, order of {first}": load.line(CEILING, first),
+        f"optimum, order of {first}": load.line(OPTIMUM, first),
     }
-    return (*drawn, _picture(load, HIT_RATE, "hits", log="", promises=possible, contenders=cached))
+    return (*drawn, _picture(load, HIT_RATE, "hits", log="", promises=possible))
 
 
 def _picture(
@@ -206,14 +206,13 @@ def _picture(
     log: Literal["y", ""],
     levels: dict[str, float] | None = None,
     promises: dict[str, list[tuple[float, float]]] | None = None,
-    contenders: Sequence[str] | None = None,
 ) -> Picture:
     return Picture(
         name=f"{load.name}_{stem}",
         title=f"{metric.name} by load, {load.times}",
         x=load.unit,
         y=f"{load.times} {metric.name} [{metric.unit}]",
-        lines={contender: load.line(metric, contender) for contender in contenders or load.runs},
+        lines={contender: load.line(metric, contender) for contender in load.runs},
         levels=levels or {},
         promises={name: points for name, points in (promises or {}).items() if points},
         log=log,

@@ -9,6 +9,7 @@ from bench.options import Options
 from bench.scenarios.load_point import LoadPoint, Window, require_no_hits, require_same_work
 from bench.scenarios.simulated_load import (
     FCFS,
+    K_LPM,
     LPM,
     NO_CACHE,
     Contender,
@@ -24,7 +25,7 @@ from runtime.simulation import OpenLoop, Setup
 from runtime.workload import Workload
 
 MODEL, GPU = "Llama-3.1-8B", "H100-SXM"
-CONTENDERS = (NO_CACHE, FCFS, LPM)
+CONTENDERS = (NO_CACHE, FCFS, K_LPM, LPM)
 RATES = (1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0)
 """Conversations that start a second: the device is nearly idle at the first, and past its capacity with the
 cache at the last."""

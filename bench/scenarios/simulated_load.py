@@ -36,7 +36,7 @@ class Contender:
 
 
 NO_CACHE = Contender("no cache", BASELINE_LABEL)
-FCFS, LPM = Contender("cache, fcfs", CACHE_LABEL), Contender("cache, lpm", CACHE_LABEL, "lpm")
+FCFS, K_LPM, LPM = (Contender(f"cache, {policy}", CACHE_LABEL, policy) for policy in ("fcfs", "k-lpm", "lpm"))
 
 
 def nominal_arrivals(session: Session) -> list[float]:

@@ -194,7 +194,7 @@ def test_pictures_draw_medians_by_rate_with_the_limits():
     assert drawn["some_goodput"].lines["no cache"] == [(1.0, 9.0), (2.0, 5.0)]
     assert list(drawn["some_goodput"].promises.values()) == [[(1.0, 12.0), (2.0, 24.0)]]
     assert (drawn["some_ttft"].log, drawn["some_ttft"].levels) == ("y", {"limit 1 s": 1000.0})
-    assert list(drawn["some_hits"].lines) == ["cache"]
+    assert list(drawn["some_hits"].lines) == list(drawn["some_ttft"].lines) == ["no cache", "cache"]
     assert all("simulated" in picture.y for picture in drawn.values())
 
 
@@ -361,7 +361,7 @@ def test_smallest_simulated_run_is_the_same_again():
     report = serve_simulated.run(TINY)
     assert report == serve_simulated.run(TINY)
     contenders = {figure.name.rpartition("/s, ")[2] for figure in report.figures if "TTFT" in figure.name}
-    assert contenders == {"no cache", "cache, fcfs", "cache, lpm"}
+    assert contenders == {"no cache", "cache, fcfs", "cache, k-lpm", "cache, lpm"}
     assert all(figure.name.startswith("simulated") for figure in report.figures)
     assert {len(figure.samples["value"]) for figure in report.figures} == {2}
 
