@@ -16,6 +16,19 @@ def test_sections_of_a_lap_are_one_sample_of_its_kind():
     assert {kind: len(meter.samples(kind)["cpu"]) for kind in ("", "other")} == {"": 1, "other": 1}
 
 
+def test_the_clock_is_taken_out_once_for_each_section_of_a_lap():
+    meter = Meter()
+    for num_sections in (3, 1):
+        for _ in range(num_sections):
+            meter.time(list)
+        meter.lap()
+    empty = {"cpu": [1.0, 2.0, 9.0], "wall": [0.5]}
+    whole, less = meter.samples(), meter.samples(empty=empty)
+    for clock, median in (("cpu", 2.0), ("wall", 0.5)):
+        taken_out = [one - other for one, other in zip(whole[clock], less[clock], strict=True)]
+        assert taken_out == pytest.approx([3 * median, median])
+
+
 def test_section_that_raises_adds_nothing():
     meter = Meter()
     with pytest.raises(ZeroDivisionError):
