@@ -225,7 +225,7 @@ def test_asking_leaves_the_cache_as_it_was(policy, step):
         loop.submit(f"r{number}", planned.prompt, planned.output_len, **planned.hints)
     before = (loop.cache.stats, loop.cache.snapshot())
     for now in range(100, 110):
-        assert loop.scheduler._line._queue.head(float(now)) is not None
+        assert loop.scheduler._roster.line._queue.head(float(now)) is not None
     assert (loop.cache.stats, loop.cache.snapshot()) == before
 
 
@@ -233,6 +233,6 @@ def test_asking_leaves_the_cache_as_it_was(policy, step):
 def test_whoever_is_alone_is_next(policy, step):
     loop = Loop(60, 4, policy=policy, priority_step=step)
     request = loop.submit("alone", ids(0, 9), 2, priority=1, client="c")
-    assert loop.scheduler._line._queue.head(1.0) is request
+    assert loop.scheduler._roster.line._queue.head(1.0) is request
     loop.run()
-    assert loop.scheduler._line._queue.head(2.0) is None
+    assert loop.scheduler._roster.line._queue.head(2.0) is None

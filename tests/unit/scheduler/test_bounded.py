@@ -140,7 +140,7 @@ def test_by_default_as_many_may_pass_as_waited_at_arrival_where_those_are_more()
         loop.submit(f"old{number}", [*ids(0, 8), number], 1)
     counter = OvertakeCounter(loop)
     for number in range(700):
-        counter._waiting[number] = loop.scheduler._requests[f"old{number}"]
+        counter._waiting[number] = loop.scheduler._roster.find(f"old{number}")
         counter.times[number], counter.limits[number] = 0, 700
     late = counter.submit("late", ids(5000, 9), 1)
     assert counter.limits[late.number] == 700

@@ -39,7 +39,7 @@ def test_a_hundred_refusals_are_not_counted():
     late = loop.submit("late", ids(0, 40), 81)
     for _ in range(100):
         loop.step()
-        loop.scheduler._line._is_blocked = False  # so that it is really tried each time
+        loop.scheduler._roster.line._is_blocked = False  # so that it is really tried each time
     assert late.state is RequestState.WAITING
     assert loop.cache.stats.lookups == 1
     assert loop.cache.stats.prompt_tokens == 8

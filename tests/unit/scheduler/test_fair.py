@@ -117,7 +117,7 @@ def test_what_is_cached_is_not_charged():
     loop.warm(ids(500, 40))
     loop.submit("warm", ids(500, 41), 3, client="a")
     loop.run()
-    fair = loop.scheduler._line._queue._inner
+    fair = loop.scheduler._roster.line._queue._inner
     assert fair._balances.deficit("a") == 8192 - 1 - 3 * OUTPUT_WEIGHT
 
 
@@ -157,7 +157,7 @@ def test_clients_that_neither_wait_nor_owe_are_forgotten():
     for number in range(500):
         loop.submit(f"r{number}", [number, 1], 1, client=f"client{number}")
         loop.step()
-    fair = loop.scheduler._line._queue._inner
+    fair = loop.scheduler._roster.line._queue._inner
     assert len(fair._balances) < 100
     assert not fair._num_waiting
 

@@ -13,7 +13,7 @@ NO_BOUND = 10**9
 
 
 def levels_of(loop: Loop) -> PriorityLevels:
-    queue = loop.scheduler._line._queue
+    queue = loop.scheduler._roster.line._queue
     return queue if isinstance(queue, PriorityLevels) else queue._inner
 
 

@@ -127,5 +127,5 @@ def test_deadlines_of_those_who_left_are_forgotten():
         if number % 2:
             loop.abort(f"r{number}")
         loop.step()
-    assert not loop.scheduler._line.has_deadlines
-    assert len(loop.scheduler._line._deadlines) <= 17
+    assert not loop.scheduler._roster.line.has_deadlines
+    assert len(loop.scheduler._roster.line._deadlines) <= 17

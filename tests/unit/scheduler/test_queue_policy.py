@@ -2,7 +2,8 @@ import random
 
 import pytest
 
-from scheduler import QUEUE_POLICIES, Request, RequestState, Scheduler
+from scheduler import QUEUE_POLICIES, Request, RequestState
+from scheduler.planner import StepPlanner
 from tests.unit.scheduler.loop import Loop, ids
 
 
@@ -84,7 +85,7 @@ def test_lpm_looking_leaves_the_cache_as_it_was():
     for n in range(5):
         loop.submit(f"r{n}", [*ids(500, 5 + n), 7], 20)
     before = (loop.cache.stats, loop.cache.snapshot())
-    loop.scheduler._line.candidate(loop.now, num_running=1, num_ended=0)
+    loop.scheduler._roster.line.candidate(loop.now, num_running=1, num_ended=0)
     assert (loop.cache.stats, loop.cache.snapshot()) == before
 
 
@@ -96,7 +97,7 @@ def test_lpm_order_is_that_of_matching_everybody_anew(seed):
     loop = Loop(rng.randrange(24, 60), page_size, **settings)
     waiting: list[Request] = []
     number = 0
-    real, num_tries = Scheduler._try_admit, []
+    real, num_tries = StepPlanner._try_admit, []
 
     def told(self, request, draft, now):
         if request.state is RequestState.WAITING:
@@ -108,7 +109,7 @@ def test_lpm_order_is_that_of_matching_everybody_anew(seed):
         return admitted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Scheduler, "_try_admit", told)
+        patch.setattr(StepPlanner, "_try_admit", told)
         for _ in range(150):
             chance = rng.random()
             if chance < 0.45:

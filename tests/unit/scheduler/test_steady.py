@@ -46,11 +46,11 @@ class World:
             return [*seen, "discarded", [each.request_id for each in self.scheduler.discard(plan)]]
         if rng.random() < 0.05:
             self.scheduler.abort(rng.choice(plan.rows).request.request_id, self.now)
-        self.num_steady += self.scheduler._running.steady is not None
+        self.num_steady += self.scheduler._roster.running.steady is not None
         return [*seen, self.commit(plan, rng)]
 
     def check_footprints(self) -> None:
-        steady = self.scheduler._running.steady
+        steady = self.scheduler._roster.running.steady
         if steady is not None and self.now % 3:  # asked for late, and again after several steps
             expected = Footprints.of(steady.requests)
             assert steady.footprints().columns.tolist() == expected.columns.tolist()
@@ -66,7 +66,7 @@ class World:
         return [request.request_id for request in self.scheduler.commit(plan, outputs, self.now)]
 
     def event(self, rng: random.Random) -> object:
-        running = sorted(each.request_id for each in self.scheduler._running)
+        running = sorted(each.request_id for each in self.scheduler._roster.running)
         chance = rng.random()
         if chance < 0.1:
             return self.submit(rng)
@@ -100,7 +100,7 @@ def play(policy: str, num_pages: int, seed: int, num_events: int) -> int:
         results = []
         for world, rng in zip(worlds, rngs, strict=True):
             if not world.steady:
-                world.scheduler._running.note_rows = lambda rows: None
+                world.scheduler._roster.running.note_rows = lambda rows: None
             results.append(world.event(rng))
         assert results[0] == results[1]
         assert worlds[0].seen() == worlds[1].seen()
@@ -127,7 +127,7 @@ def steady_pair(limit: int = 100) -> tuple[Scheduler, list[Request]]:
         scheduler.submit(request, 0.0)
     for _ in range(4):
         scheduler.commit(scheduler.schedule(0.0), {"a": [5], "b": [6]}, 0.0)
-    assert scheduler._running.steady is not None
+    assert scheduler._roster.running.steady is not None
     return scheduler, requests
 
 
@@ -190,12 +190,12 @@ def test_who_runs_is_stirred_by_whoever_comes_or_goes():
 
 def test_steps_stay_steady_while_others_come_and_go_in_the_queue():
     scheduler, _ = steady_pair()
-    steady = scheduler._running.steady
+    steady = scheduler._roster.running.steady
     for number in range(3):
         waiting = Request.of(f"waits {number}", range(200), 50)
         scheduler.submit(waiting, 1.0)
         scheduler.commit(scheduler.schedule(1.0), {"a": [7], "b": [8]}, 1.0)
         assert waiting.sequence is None
-        assert scheduler._running.steady is steady
+        assert scheduler._roster.running.steady is steady
         scheduler.abort(waiting.request_id, 1.0)
-        assert scheduler._running.steady is steady
+        assert scheduler._roster.running.steady is steady
