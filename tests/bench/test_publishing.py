@@ -15,7 +15,7 @@ from bench.publishing.documents import Results, UnreadableResults, file_name, lo
 from bench.publishing.headline import PEER_ROWS, PICTURED, FigureMissing, parts
 from bench.publishing.page import page
 from bench.publishing.readme import PartsDiffer, filled
-from bench.publishing.tree import README, everything, newest
+from bench.publishing.tree import README, RESULTS, everything, newest
 from runtime.result import BASELINE_LABEL, CACHE_LABEL, from_json
 
 ENVIRONMENT = {
@@ -139,6 +139,13 @@ def test_pages_and_readme_agree_with_the_result_files():
     made = list(everything())
     assert [path.name for path in differences(made)] == []
     assert README in {path for path, _ in made}
+
+
+def test_every_file_among_the_results_is_a_result_or_made_of_one():
+    made = {path for path, _ in everything()}
+    stems = {path.stem for path in RESULTS.glob("*.json")}
+    by_hand = {RESULTS / f"{stem}{suffix}" for stem in stems for suffix in (".json", ".remarks.md")}
+    assert [path.name for path in RESULTS.iterdir() if path not in made | by_hand] == []
 
 
 def test_make_simulate_prints_what_readme_says():
