@@ -45,8 +45,9 @@ class Anchors:
 
     def ends_among(self, pages: PageArray) -> list[int]:
         """Those of the pages, in their order, with which the cached part of some node ends."""
-        ends = pages[self._is_end[pages]]
-        return ends.tolist() if len(ends) else []
+        index = pages.astype(np.intp)  # NumPy would convert an int32 index at every use
+        is_end = self._is_end[index]
+        return index[is_end].tolist() if np.count_nonzero(is_end) else []
 
     def put(self, node: WaitNode, cached: int, page: int | None) -> None:
         """Say how many pages of a node's run are cached, and with which page that ends."""
