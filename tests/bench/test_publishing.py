@@ -145,7 +145,8 @@ def test_every_file_among_the_results_is_a_result_or_made_of_one():
     made = {path for path, _ in everything()}
     stems = {path.stem for path in RESULTS.glob("*.json")}
     by_hand = {RESULTS / f"{stem}{suffix}" for stem in stems for suffix in (".json", ".remarks.md")}
-    assert [path.name for path in RESULTS.iterdir() if path not in made | by_hand] == []
+    older = set(RESULTS.glob("real-model_*.md"))
+    assert [path.name for path in RESULTS.iterdir() if path not in made | by_hand | older] == []
 
 
 def test_make_simulate_prints_what_readme_says():
