@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-QUICK = ("tests/fault/core", "tests/unit/radixcache")
-"""What is run against each fault: no subset of it is chosen to fit a fault."""
+QUICK = {
+    "radixcache": ("tests/fault/core", "tests/unit/radixcache"),
+    "scheduler": ("tests/unit/scheduler", "tests/fault/scheduler"),
+}
+"""What is run against each fault of a package: no subset of it is chosen to fit a fault."""
 SLOW = "torch or thousand or every_process or bytes_are_compared or nothing_heavy"
 
 
@@ -29,6 +32,12 @@ class Fault(NamedTuple):
     file: str
     old: str
     new: str
+    package: str = "radixcache"
+
+    @property
+    def path(self) -> Path:
+        """The file, from the folder of the project."""
+        return Path(self.package, self.file)
 
 
 FAULTS = (
@@ -248,6 +257,62 @@ FAULTS = (
         "        if self.needs_snapshot or (event.epoch, event.sequence) != (self._epoch, self._next_sequence):\n",
         "        if self.needs_snapshot:\n",
     ),
+    Fault(
+        "a request is due one overtake too early",
+        "overtakes.py",
+        "if self.allowance(oldest) <= 0:",
+        "if self.allowance(oldest) <= 1:",
+        "scheduler",
+    ),
+    Fault(
+        "an older admission counts as an overtake",
+        "overtakes.py",
+        "len(self._admitted) - bisect_right(self._admitted, number)",
+        "len(self._admitted)",
+        "scheduler",
+    ),
+    Fault(
+        "steps stay steady when somebody ends",
+        "running.py",
+        "            return False\n        self.stir()\n",
+        "            return False\n",
+        "scheduler",
+    ),
+    Fault(
+        "a request that just fits is refused",
+        "admission.py",
+        "if own_pages.sum() > room:",
+        "if own_pages.sum() >= room:",
+        "scheduler",
+    ),
+    Fault(
+        "points stay where evicted pages were",
+        "waiting/anchors.py",
+        "return index[is_end].tolist() if np.count_nonzero(is_end) else []",
+        "return []",
+        "scheduler",
+    ),
+    Fault(
+        "a preempted request comes back before anybody ended",
+        "line.py",
+        "if request is not None and num_running and num_ended == request.ended_before:",
+        "if request is None:",
+        "scheduler",
+    ),
+    Fault(
+        "a leader that ends leaves its followers held",
+        "leaders.py",
+        "        if led is not None:\n            self._policy.release(*led[1])\n\n    def published",
+        "\n    def published",
+        "scheduler",
+    ),
+    Fault(
+        "outputs are taken in although they fit no row",
+        "scheduler.py",
+        "        taken = checked_outputs(plan, outputs)\n        self._open_plan = ",
+        "        self._open_plan = None\n        taken = checked_outputs(plan, outputs)\n        self._open_plan = ",
+        "scheduler",
+    ),
 )
 
 
@@ -257,7 +322,7 @@ def text_with(fault: Fault) -> str:
     Raises:
         LookupError: The text to replace does not stand there exactly once: the list is out of date.
     """
-    text = (ROOT / "radixcache" / fault.file).read_text(encoding="utf-8")
+    text = (ROOT / fault.path).read_text(encoding="utf-8")
     if text.count(fault.old) != 1:
         raise LookupError(f"{fault.name!r} cannot be planted: its text stands {text.count(fault.old)} times")
     return text.replace(fault.old, fault.new)
@@ -268,15 +333,15 @@ def plant(fault: Fault) -> str | None:
     mutated = text_with(fault)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for package in ("radixcache", "tests"):
+        for package in (*QUICK, "tests"):
             shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
-        (copy / "radixcache" / fault.file).write_text(mutated, encoding="utf-8")
+        (copy / fault.path).write_text(mutated, encoding="utf-8")
         options = ["-x", "-q", "--no-header", "--tb=no", "--timeout=60", "-k", f"not ({SLOW})"]
         options += ["-p", "no:randomly", "-p", "no:xdist"]
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *QUICK, *options],
+            [sys.executable, "-m", "pytest", *QUICK[fault.package], *options],
             cwd=copy,
             env=environment,
             capture_output=True,
@@ -300,7 +365,7 @@ def main(names: list[str]) -> int:
         killer = plant(fault)
         num_survivors += killer is None
         where = "**nothing**" if killer is None else f"`{killer.removeprefix('tests/').replace('::', '` `')}`"
-        print(f"| {fault.name} | `{fault.file}` | {where} |", flush=True)
+        print(f"| {fault.name} | `{fault.path}` | {where} |", flush=True)
     print(f"\n{len(chosen)} planted, {num_survivors} unnoticed", file=sys.stderr)
     return 1 if num_survivors else 0
 
