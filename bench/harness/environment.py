@@ -15,10 +15,14 @@ Environment = dict[str, str | int | bool | dict[str, str] | None]
 
 
 def describe() -> Environment:
-    """Everything that a reader needs to judge a number; no host name, no path."""
+    """Everything that a reader needs to judge a number; no host name, no path.
+
+    Results that were written and not committed yet make nothing dirty: they change no number.
+    """
+    status = _git("status", "--porcelain", "--", ".", ":(exclude)bench/results")
     return {
         "commit": _git("rev-parse", "HEAD"),
-        "dirty": None if (status := _git("status", "--porcelain")) is None else bool(status),
+        "dirty": None if status is None else bool(status),
         "cpu": cpu_model(),
         "cores": os.cpu_count() or 0,
         "system": f"{platform.system()} {platform.machine()}",
