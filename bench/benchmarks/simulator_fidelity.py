@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LIMIT = Limit(statistic="median", low=0.85, plus=1.15)
 USERS = 4
-WANTED = 3
+WANTED = 5
 """Repetitions that count."""
 
 

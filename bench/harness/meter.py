@@ -14,7 +14,7 @@ _Found = TypeVar("_Found")
 class Meter:
     """A stopwatch that goes on where it stopped, until `lap` closes the sample.
 
-    Times contain the clock itself once for each section, see `timing.empty_section`; `samples` takes it out.
+    Times contain the clock itself once for each section (`timing.empty_section`); `samples` can take it out.
 
     Attributes:
         num_sections: Sections timed so far.

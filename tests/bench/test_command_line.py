@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import bench.cli
 from bench.benchmarks import BENCHMARKS
+from bench.harness import environment
 from bench.harness.report import Report
 from bench.options import Options
 from bench.publishing.documents import load
@@ -138,3 +139,23 @@ def test_benchmark_that_raises_is_reported(monkeypatch):
 def test_scenarios_run_under_pytest_benchmark():
     done = run("-m", "pytest", "bench", "--benchmark-disable", "-q", "-p", "no:xdist")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_results_that_are_not_committed_yet_make_nothing_dirty(tmp_path, monkeypatch):
+    def git(*arguments: str) -> None:
+        subprocess.run(
+            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *arguments], check=True
+        )
+
+    git("init", "--quiet")
+    results = tmp_path / "bench" / "results"
+    results.mkdir(parents=True)
+    (results / "old.json").write_text("{}")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "all")
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    (results / "old.json").unlink()
+    (results / "new.json").write_text("{}")
+    assert environment.describe()["dirty"] is False
+    (tmp_path / "bench" / "code.py").write_text("")
+    assert environment.describe()["dirty"] is True
