@@ -54,7 +54,7 @@ def fits(
     last_token_has_no_kv = 1
     remaining = lengths.remaining(everybody, num_pages * page_size)
     growth = np.maximum(remaining - last_token_has_no_kv, 0)
-    return peak_pages(own_pages, growth, page_size) <= int(room)
+    return peak_pages(own_pages, growth, page_size) <= room
 
 
 class Admission:

@@ -17,7 +17,7 @@ BESIDE = "lpm"
 """The order that stands beside matching everybody anew."""
 BRUTE_FORCE = "matching everybody anew"
 LIMITS = (Limit(statistic="mean", plus=100.0), Limit(statistic="p99", plus=1000.0))
-ENTRIES = Limit(statistic="max", plus=32.0, source="ours, for 'a small constant'")
+ENTRIES = Limit(statistic="max", plus=24.0, source="ours, for 'a small constant'")
 NOTES = (
     (
         "A dispatch is all that the queue does for one request: choosing and admitting it, holding who waits "

@@ -10,8 +10,8 @@ from tests.property.scripts import POLICIES, run, run_seed, salted
 from tests.strategies import scripts
 
 PARTS = 5
-OPERATIONS = {name: 90_000 if name == "lru" else 14_000 for name in POLICIES}
-"""Verbs for each policy, over 200,000 in all; everything is compared after each."""
+OPERATIONS = {name: 90_000 if name == "lru" else 25_000 for name in POLICIES}
+"""Verbs for each policy, 315,000 in all; everything is compared after each."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
