@@ -12,6 +12,7 @@ from scheduler.waiting.rows import NumberedRows
 _NEVER: Final = 2**31 - 1
 """More than can be taken from it: a gap is never due."""
 
+_SOME: Final = 8
 _FEW: Final = 256
 
 
@@ -52,30 +53,26 @@ class Overtakes:
         if admitted:
             self._at_least -= 1
             insort(self._admitted, number)
-            if len(self._admitted) > _FEW:
+            if len(self._admitted) > min(len(self._waiting) + _SOME, _FEW):
                 self._settle()
 
     def _settle(self) -> None:
         """Count those who were admitted: they overtook whoever is older. O(waiting) in NumPy."""
         self._rows.settle()
         left, start = self._rows.column(0), 0
-        for overtaking, stop in zip(range(len(self._admitted), 0, -1), self._rows_of_admitted(), strict=True):
+        stops = self._rows.rows_of(self._admitted).tolist()
+        for overtaking, stop in zip(range(len(self._admitted), 0, -1), stops, strict=True):
             left[start:stop] -= overtaking
             start = stop
         self._admitted.clear()
-
-    def _rows_of_admitted(self) -> list[int]:
-        """The row of each, or of the next that is left where it has none, rising."""
-        rows = self._rows.rows_of(self._admitted)
-        return [rows] if isinstance(rows, int) else rows.tolist()
 
     def due(self) -> Request | None:
         """The oldest of those that must not be overtaken once more."""
         if self._at_least > 0 or not self._waiting:
             return None
-        oldest = next(iter(self._waiting))
-        if self.allowance(oldest) <= 0:
-            return self._waiting[oldest]
+        number, oldest = next(iter(self._waiting.items()))
+        if self._left_to(number, self._rows.row_of_first(number)) <= 0:
+            return oldest
         self._settle()
         left = self._rows.column(0)
         self._at_least = int(left.min())
@@ -85,5 +82,8 @@ class Overtakes:
 
     def allowance(self, number: int) -> int:
         """How often a waiting request may still be overtaken."""
-        counted = int(self._rows.column(0)[self._rows.row_of(number)])
+        return self._left_to(number, self._rows.row_of(number))
+
+    def _left_to(self, number: int, row: int) -> int:
+        counted = int(self._rows.column(0)[row])
         return counted - (len(self._admitted) - bisect_right(self._admitted, number))

@@ -12,7 +12,7 @@ from scheduler.request import Request
 from scheduler.waiting import OLDEST, WaitingForest
 from scheduler.waiting.anchors import Anchor, Anchors
 from scheduler.waiting.choice import Choice
-from scheduler.waiting.columns import MakeKey, RequestColumns
+from scheduler.waiting.columns import Keys, RequestColumns
 from scheduler.waiting.node import WaitNode
 from scheduler.waiting.order import NodeOrder, PointOrder
 from scheduler.waiting.points import Points
@@ -145,7 +145,7 @@ class ColumnPolicy(ForestPolicy):
     Args:
         cache: Where prefixes are found.
         shortlist: See `RequestColumns`.
-        make_key: See `RequestColumns`.
+        make: See `RequestColumns`.
         key: See `RequestColumns`.
         own: See `RequestColumns`.
     """
@@ -154,12 +154,12 @@ class ColumnPolicy(ForestPolicy):
         self,
         cache: PrefixCache,
         shortlist: Shortlist,
-        make_key: MakeKey,
+        make: Keys,
         key: tuple[npt.DTypeLike, float],
         *own: tuple[npt.DTypeLike, float],
     ) -> None:
         anchors = Anchors(cache.config)
-        self._columns = RequestColumns(anchors, shortlist, make_key, key, *own)
+        self._columns = RequestColumns(anchors, shortlist, make, key, *own)
         super().__init__(cache, anchors, self._columns)
 
     def _add(self, request: Request, *own: float) -> None:

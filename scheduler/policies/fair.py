@@ -1,7 +1,7 @@
 """Longest prefix match within, equal service between clients."""
 
 from collections import Counter
-from typing import Any
+from typing import Final
 
 import numpy as np
 
@@ -10,9 +10,11 @@ from scheduler.policies.balances import BARRED, Balances
 from scheduler.policies.base import ColumnPolicy, PolicyOptions
 from scheduler.policies.matches import LongestMatches, Matches
 from scheduler.request import Request
+from scheduler.waiting.columns import Keys
 
 _CLIENT = 0
 _MANY_IDLE = 64
+_MATCHES: Final = Keys(of=lambda _, match: match, of_all=lambda matches: matches)
 
 
 class Fair(ColumnPolicy):
@@ -41,7 +43,7 @@ class Fair(ColumnPolicy):
         self._balances = Balances()
         self._num_waiting: Counter[str | None] = Counter()
         self._shortlist = LongestMatches(self._matches, lambda: self._columns.settle(), self._balances)
-        super().__init__(cache, self._shortlist, _match, (np.int32, BARRED), (np.int64, 0))
+        super().__init__(cache, self._shortlist, _MATCHES, (np.int32, BARRED), (np.int64, 0))
 
     def _matches(self) -> Matches:
         return Matches(self._columns.numbers, self._columns.own(_CLIENT), self._columns.keys)
@@ -95,8 +97,3 @@ class Fair(ColumnPolicy):
         """Drop clients that neither wait nor owe, when they are many."""
         if len(self._balances) > 2 * len(self._num_waiting) + _MANY_IDLE:
             self._balances.forget(self._num_waiting.__contains__)
-
-
-def _match(match: Any, rows: Any) -> Any:
-    del rows  # whoever asks
-    return match

@@ -1,13 +1,13 @@
 """Highest response ratio next."""
 
-from typing import Any
-
 import numpy as np
 
 from radixcache import PrefixCache
 from scheduler.policies.base import ColumnPolicy, PolicyOptions
 from scheduler.policies.ratios import HighestRatios, Lines
 from scheduler.request import Request
+from scheduler.waiting.columns import Keys
+from scheduler.waiting.rows import Array
 
 _SINCE, _LENGTH = range(2)
 
@@ -28,10 +28,16 @@ class HRRN(ColumnPolicy):
         self._page_size = cache.config.page_size
         self._shortlist = HighestRatios(self._lines, lambda: self._columns.settle())
         own = (np.float64, 0.0), (np.float64, 1.0)
-        super().__init__(cache, self._shortlist, self._uncached, (np.float64, np.inf), *own)
+        super().__init__(
+            cache, self._shortlist, Keys(self._uncached, self._all_uncached), (np.float64, np.inf), *own
+        )
 
-    def _uncached(self, match: Any, rows: Any) -> Any:
-        return self._columns.own(_LENGTH)[rows] - match * self._page_size
+    def _uncached(self, request: Request, match: int) -> float:
+        return float(request.prompt_len - match * self._page_size)
+
+    def _all_uncached(self, matches: Array) -> Array:
+        uncached: Array = self._columns.own(_LENGTH) - matches * self._page_size
+        return uncached
 
     def _lines(self) -> Lines:
         return Lines(self._columns.numbers, self._columns.own(_SINCE), self._columns.keys)

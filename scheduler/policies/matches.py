@@ -1,16 +1,17 @@
 """Which of many matches is longest, among those whose clients may be served."""
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.policies.balances import Balances
+from scheduler.request import Request
 from scheduler.waiting.shortlist import high_bar
 
-_SIZE: Final = 24
+_SIZE: Final = 48
 _MOST: Final = 4
 
 _NOBODY: Final = np.empty(0, dtype=np.int64)
@@ -68,22 +69,20 @@ class LongestMatches:
         self._is_all = False
         """Whether everybody who is not held is listed, whatever the client."""
 
-    # What happens to rows
+    # What happens to requests
 
-    def changed(self, numbers: Sequence[int], rows: Sequence[int]) -> None:
-        """See `Shortlist`."""
+    def changed(self, request: Request, key: float) -> None:
+        """See `Shortlist`. The key is the match in pages; negative where the request is held."""
         if self._end is None:
             return
-        _, clients, all_pages = self._matches()
-        for number, row in zip(numbers, rows, strict=True):
-            pages = int(all_pages[row])
-            if pages < 0 or (-pages, number) > self._end:
-                self._listed.pop(number, None)
-            elif self._listed.get(number) != pages:
-                self._listed[number] = pages
-                heapq.heappush(self._heap, (-pages, number, int(clients[row])))
-        if len(self._heap) > _MOST * self.size:
-            self.forget()
+        number, pages = request.number, int(key)
+        if pages < 0 or (-pages, number) > self._end:
+            self._listed.pop(number, None)
+        elif self._listed.get(number) != pages:
+            self._listed[number] = pages
+            heapq.heappush(self._heap, (-pages, number, self._balances.row_of(request.client)))
+            if len(self._heap) > _MOST * self.size:
+                self.forget()
 
     def removed(self, number: int) -> None:
         """See `Shortlist`."""

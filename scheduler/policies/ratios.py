@@ -1,11 +1,12 @@
 """Which of many ratios is highest, while all rise with time, each at a pace of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.request import Request
 from scheduler.waiting.shortlist import high_bar
 
 Times = npt.NDArray[np.float64]
@@ -61,23 +62,22 @@ class HighestRatios:
         self._at_start = self._at_stop = 0.0
         """Bounds of those that are not listed."""
         self._reach = 0.0
-        self._buffers: list[Times] = [np.empty(0), np.empty(0)]
+        self._buffer: Times = np.empty(0)
 
-    # What happens to rows
+    # What happens to requests
 
-    def changed(self, numbers: Sequence[int], rows: Sequence[int]) -> None:
-        """See `Shortlist`."""
+    def changed(self, request: Request, key: float) -> None:
+        """See `Shortlist`. The key is what is uncached, in tokens; infinite where the request is held."""
         if not self._is_known:
             return
-        _, all_since, all_uncached = self._lines()
-        for number, row in zip(numbers, rows, strict=True):
-            since, uncached = float(all_since[row]), float(all_uncached[row])
-            if uncached != np.inf and (self._is_all or self._may_pass(since, uncached)):
-                self._listed[number] = since, uncached
-            else:
-                self._listed.pop(number, None)
-        if len(self._listed) > _MOST * self.size:
-            self.forget()
+        assert request.submitted_at is not None
+        number, since = request.number, request.submitted_at
+        if key != np.inf and (self._is_all or self._may_pass(since, key)):
+            self._listed[number] = since, key
+            if len(self._listed) > _MOST * self.size:
+                self.forget()
+        else:
+            self._listed.pop(number, None)
 
     def _may_pass(self, since: float, uncached: float) -> bool:
         passes = (self._start - since + 1.0) / uncached > self._at_start
@@ -134,35 +134,38 @@ class HighestRatios:
             self._list(lines, np.arange(len(lines.uncached)))
             return self._best_listed(now)[0]
         self._start, self._stop = now, now + self._reach
-        starts = self._ratios(0, self._start, lines)
-        row = int(starts.argmax())
+        ratios = self._ratios(self._start, lines)
+        row = int(ratios.argmax())
         if lines.uncached[row] == np.inf:  # all are held, or this time is before all of theirs
-            starts[lines.uncached == np.inf] = -np.inf
-            row = int(starts.argmax())
+            ratios[lines.uncached == np.inf] = -np.inf
+            row = int(ratios.argmax())
             self._is_all = bool(lines.uncached[row] == np.inf)
         if self._is_all:
             return None
-        self._list_high(lines, starts, self._ratios(1, self._stop, lines))
+        self._at_start, are_high = self._high(ratios)
+        self._at_stop, will_be_high = self._high(self._ratios(self._stop, lines))
+        rows = (are_high | will_be_high).nonzero()[0]
+        if len(rows) > _MOST * self.size:
+            self.forget()
+        else:
+            self._list(lines, rows)
         return int(lines.numbers[row])
 
-    def _ratios(self, buffer: int, at: float, lines: Lines) -> Times:
-        """Everybody's at a time."""
-        if len(self._buffers[buffer]) < len(lines.since):  # fresh memory costs as much as the quotients
-            self._buffers[buffer] = np.empty(2 * len(lines.since))
-        ratios = self._buffers[buffer][: len(lines.since)]
+    def _ratios(self, at: float, lines: Lines) -> Times:
+        """Everybody's at a time; void with the next call."""
+        num_rows = len(lines.since)
+        if len(self._buffer) < num_rows:  # fresh memory costs as much as the quotients
+            self._buffer = np.empty(num_rows + num_rows // 4)
+        ratios = self._buffer[:num_rows]
         np.subtract(at, lines.since, out=ratios)
         ratios += 1.0
         ratios /= lines.uncached
         return ratios
 
-    def _list_high(self, lines: Lines, starts: Times, stops: Times) -> None:
-        self._at_start = float(high_bar(starts, self.size))
-        self._at_stop = float(high_bar(stops, self.size))
-        rows = ((starts > self._at_start) | (stops > self._at_stop)).nonzero()[0]
-        if len(rows) > _MOST * self.size:
-            self.forget()
-        else:
-            self._list(lines, rows)
+    def _high(self, ratios: Times) -> tuple[float, npt.NDArray[np.bool_]]:
+        """A bound, and for each row whether it lies above."""
+        bound = float(high_bar(ratios, self.size))
+        return bound, ratios > bound
 
     def _list(self, lines: Lines, rows: npt.NDArray[np.int64]) -> None:
         columns = (column[rows].tolist() for column in lines)

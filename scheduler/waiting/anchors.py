@@ -86,8 +86,7 @@ class Anchors:
         if node.is_full:
             child = node.children.get(next_page)
             return child if child is not None and child.is_cold else None
-        start = node.cached * self.page_bytes
-        return node if node.edge.startswith(next_page, start) else None
+        return node if node.source.startswith(next_page, node.match * self.page_bytes) else None
 
     def is_held(self, node: WaitNode) -> bool:
         """Whether the page that the prompts below a cold or half cached run need next is in flight."""
@@ -96,8 +95,12 @@ class Anchors:
         pages = self._in_flight.get(self._before_uncached(node))
         if pages is None:
             return False
-        start = node.cached * self.page_bytes
-        return node.edge[start : start + self.page_bytes] in pages
+        return self.page_at(node, node.match) in pages
+
+    def page_at(self, node: WaitNode, index: int) -> bytes:
+        """Tokens of a page of the prefix that ends with the node, counted from the root."""
+        start = index * self.page_bytes
+        return node.source[start : start + self.page_bytes]
 
     def held(self) -> Iterator[WaitNode]:
         """All nodes that are held."""

@@ -1,6 +1,7 @@
 """Every waiting request as a row of numbers, for orders that change by themselves."""
 
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,16 @@ _FEW: Final = 512
 _FEW_TOLD: Final = 64
 
 
-class MakeKey(Protocol):
-    """Makes the keys of requests out of their match."""
+class Keys(NamedTuple):
+    """How the keys of requests that may come next follow from their matches.
 
-    def __call__(self, match: Any, rows: Any) -> Any:
-        """Keys of the requests in some rows, which match so many pages; numbers, or arrays of one shape."""
-        ...
+    Attributes:
+        of: Key of a request that matches so many pages.
+        of_all: Keys of everybody, given the matches in the rows of the columns.
+    """
+
+    of: Callable[[Request, int], float]
+    of_all: Callable[[Array], Array]
 
 
 class RequestColumns:
@@ -29,12 +34,13 @@ class RequestColumns:
 
     A request's match is that of the nearest node above it that is not cold. Nodes that moved are noted, and
     when somebody asks, the requests below them are looked up: one by one where they are few, otherwise all at
-    once. So a node that moves costs the same however many wait below it.
+    once. So a node that moves costs the same however many wait below it. Keys that were looked up one by one
+    are told to the short list, and are written when somebody wants to look at everybody's.
 
     Args:
         anchors: Where the forest keeps the ends of what is cached.
         shortlist: Is told of every request that comes or goes and of every key that changes.
-        make_key: Makes the key of a request that may come next.
+        make: Makes the keys.
         key: Type of the keys, and what stands there where a request is held, and in a gap.
         own: The same for each column of the order's own.
 
@@ -47,16 +53,18 @@ class RequestColumns:
         self,
         anchors: Anchors,
         shortlist: Shortlist,
-        make_key: MakeKey,
+        make: Keys,
         key: tuple[npt.DTypeLike, float],
         *own: tuple[npt.DTypeLike, float],
     ) -> None:
         self._anchors = anchors
         self._shortlist = shortlist
-        self._make_key = make_key
+        self._make = make
         self._barred = key[1]
         self._table = NodeTable()
         self._moved: set[WaitNode] = set()
+        self._unwritten: dict[int, float] = {}
+        """Keys that the rows do not have yet, by number."""
         self._few = _FEW
         self._num_own = len(own)
         self._rows = NumberedRows([*own, key, (np.int64, 0)])
@@ -66,12 +74,13 @@ class RequestColumns:
     def add(self, request: Request, node: WaitNode, *own: float) -> None:
         """A request waits, whose prompt ends with a node; `own` is what the order knows of it."""
         point, is_held = self._leaves(node)
-        row = self._rows.append(request.number, *own, self._barred, self._table.row_of(node))
-        self._set_keys(row, point.match, is_held)
-        self._shortlist.changed((request.number,), (row,))
+        key = self._barred if is_held else self._make.of(request, point.match)
+        self._rows.append(request.number, *own, key, self._table.row_of(node))
+        self._shortlist.changed(request, key)
 
     def remove(self, request: Request) -> None:
         """A request waits no longer."""
+        self._unwritten.pop(request.number, None)
         self._shortlist.removed(request.number)
         self._rows.remove(request.number)
 
@@ -79,7 +88,11 @@ class RequestColumns:
         return len(self._rows)
 
     def settle(self) -> None:
-        """Blank the rows of those who left, for whoever looks at whole columns."""
+        """Write what is to be written, for whoever looks at whole columns, and blank the rows of who left."""
+        if self._unwritten:
+            rows = self._rows.rows_of(list(self._unwritten))
+            self.keys[rows] = list(self._unwritten.values())
+            self._unwritten.clear()
         self._rows.settle()
 
     def own(self, index: int) -> Array:
@@ -88,7 +101,7 @@ class RequestColumns:
 
     @property
     def keys(self) -> Array:
-        """The keys, in the same rows."""
+        """The keys, in the same rows; see `settle`."""
         return self._rows.column(self._num_own)
 
     @property
@@ -130,10 +143,14 @@ class RequestColumns:
         """Look up those below the nodes that moved, so that the keys are true."""
         if not self._moved:
             return
-        if sum(node.weight for node in self._moved) > self._few:
+        num_moved = sum(node.weight for node in self._moved)
+        is_told = num_moved <= min(_FEW_TOLD, self._few)
+        if num_moved > self._few:
             self._look_up_all()
         else:
-            self._look_up_below()
+            self._look_up_below(tell=is_told)
+        if not is_told:
+            self._shortlist.forget()
         self._moved.clear()
 
     def _leaves(self, node: WaitNode) -> tuple[WaitNode, bool]:
@@ -144,40 +161,27 @@ class RequestColumns:
             below, point = point, point.parent
         return point, self._anchors.is_held(point) or (below is not point and self._anchors.is_held(below))
 
-    def _look_up_below(self) -> None:
+    def _look_up_below(self, *, tell: bool) -> None:
         for node in self._moved:
             point, is_held = self._leaves(node)
-            numbers: dict[bool, list[int]] = {False: [], True: []}
-            pending = [(node, is_held)]
-            while pending:
-                at, is_held = pending.pop()
-                numbers[is_held] += at.requests
+            match, pending = point.match, [(node, is_held)]
+            for at, is_held in pending:
+                for number, request in at.requests.items():
+                    key = self._unwritten[number] = self._barred if is_held else self._make.of(request, match)
+                    if tell:
+                        self._shortlist.changed(request, key)
                 pending += [
                     (child, is_held or (at is point and self._anchors.is_held(child)))
                     for child in at.children.values()
                     if child.is_cold
                 ]
-            for is_held, those in numbers.items():
-                if those:
-                    rows = self._rows.rows_of(those)
-                    self._set_keys(rows, point.match, is_held)
-                    self._tell(those, rows)
-
-    def _tell(self, numbers: list[int], rows: npt.NDArray[np.int64] | int) -> None:
-        if isinstance(rows, int):
-            self._shortlist.changed(numbers, (rows,))
-        elif len(numbers) <= _FEW_TOLD:
-            self._shortlist.changed(numbers, rows.tolist())
-        else:
-            self._shortlist.forget()
+        if len(self._unwritten) > self._few:
+            self.settle()
 
     def _look_up_all(self) -> None:
+        self._unwritten.clear()
         self._rows.close_gaps()
         points, nexts, matches = self._table.points_above(self._rows.column(self._num_own + 1))
         is_held = self._table.marked(self._anchors.held())
-        self.keys[:] = self._make_key(matches, slice(None))
+        self.keys[:] = self._make.of_all(matches)
         self.keys[is_held[points] | is_held[nexts]] = self._barred
-        self._shortlist.forget()
-
-    def _set_keys(self, rows: Array | int, match: int, is_held: bool) -> None:
-        self.keys[rows] = self._barred if is_held else self._make_key(match, rows)

@@ -54,13 +54,13 @@ class WaitingForest:
         if request.read:
             match = self._cache.peek(request.prompt, request.namespace)
             pages = match.pages.tolist()
-            usable = (len(data) - TOKEN_BYTES) // self._page_bytes * self._page_bytes
+            num_usable = (len(data) - TOKEN_BYTES) // self._page_bytes
         else:
-            pages, usable = [], 0
+            pages, num_usable = [], 0
         if not self._node_of:
             self._cache.subscribe(self)
         root = self._root(namespace_key(request.namespace) if request.read else None)
-        node = self._insert(root, data[:usable], pages)
+        node = self._insert(root, data, num_usable, pages)
         node.requests[request.number] = request
         self._node_of[request.number] = node
         self._weigh(node, 1)
@@ -71,7 +71,7 @@ class WaitingForest:
         node = self._node_of.pop(request.number)
         del node.requests[request.number]
         self._weigh(node, -1)
-        self._prune(node)
+        self._prune(node, request.prompt.data)
         if not self._node_of:
             self._cache.unsubscribe(self)
 
@@ -107,41 +107,43 @@ class WaitingForest:
             root = roots[key] = WaitRoot(self._uid(), key)
         return root
 
-    def _insert(self, root: WaitRoot, data: bytes, pages: list[int]) -> WaitNode:
-        """The node that ends with `data`, made if need be; `pages` are the cached pages of its prefix."""
+    def _insert(self, root: WaitRoot, data: bytes, num_pages: int, pages: list[int]) -> WaitNode:
+        """The node that ends so many pages into `data`, made if need be; `pages` are the cached ones."""
         node: WaitNode = root
-        at = 0
-        while at < len(data):
-            child = node.children.get(data[at : at + self._page_bytes])
+        page_bytes = self._page_bytes
+        while node.end < num_pages:
+            at = node.end * page_bytes
+            child = node.children.get(data[at : at + page_bytes])
             if child is None:
-                return self._attach(node, data[at:], pages)
-            common = common_units(data, at, len(data), child.edge, self._page_bytes)
-            if common < child.num_pages:
-                child = self._split(child, common, pages)
-            node, at = child, at + common * self._page_bytes
+                return self._attach(node, data, num_pages, pages)
+            stop = min(num_pages, child.end) * page_bytes
+            common = common_units(data, at, stop, child.source, page_bytes, at)
+            node = child if common == child.num_pages else self._split(child, common, pages)
         return node
 
-    def _attach(self, parent: WaitNode, edge: bytes, pages: list[int]) -> WaitNode:
-        node = WaitNode(self._uid(), edge, len(edge) // self._page_bytes, parent.start + parent.num_pages)
+    def _attach(self, parent: WaitNode, data: bytes, end: int, pages: list[int]) -> WaitNode:
+        node = WaitNode(self._uid(), data, end - parent.end, parent.end)
         node.root = parent.root
         node.parent = parent
-        parent.children[edge[: self._page_bytes]] = node
+        parent.children[self._first_page(node)] = node
         if parent.is_full and len(pages) > node.start:
             self._anchors.put(node, len(pages) - node.start, pages[-1])
         return node
 
+    def _first_page(self, node: WaitNode) -> bytes:
+        return self._anchors.page_at(node, node.start)
+
     def _split(self, node: WaitNode, num_pages: int, pages: list[int]) -> WaitNode:
         """Give the first pages of a run to a new node above; returns that."""
-        parent, cut = node.parent, num_pages * self._page_bytes
+        parent = node.parent
         assert parent is not None
-        upper = WaitNode(self._uid(), node.edge[:cut], num_pages, node.start)
+        upper = WaitNode(self._uid(), node.source, num_pages, node.start)
         upper.root, upper.parent, upper.weight = node.root, parent, node.weight
-        parent.children[node.edge[: self._page_bytes]] = upper
-        node.edge = node.edge[cut:]
+        parent.children[self._first_page(node)] = upper
         node.num_pages -= num_pages
         node.start += num_pages
         node.parent = upper
-        upper.children[node.edge[: self._page_bytes]] = node
+        upper.children[self._first_page(node)] = node
         cached, page = node.cached, node.page
         if cached > num_pages:
             node.cached -= num_pages
@@ -153,8 +155,8 @@ class WaitingForest:
         self._order.split(upper, node)
         return upper
 
-    def _prune(self, node: WaitNode) -> None:
-        """Remove nodes without requests and children, and merge those with one child."""
+    def _prune(self, node: WaitNode, source: bytes) -> None:
+        """Remove nodes without requests and children, merge those with one child, let go of the source."""
         while not node.requests and not node.children:
             parent = node.parent
             if parent is None:
@@ -162,13 +164,24 @@ class WaitingForest:
                 self._order.gone(node, None)
                 return
             self._anchors.put(node, 0, None)
-            del parent.children[node.edge[: self._page_bytes]]
+            del parent.children[self._first_page(node)]
             node.parent = None
             self._order.gone(node, parent)
             node = parent
         if node.parent is not None and not node.requests and len(node.children) == 1:
             node = self._merge(node, next(iter(node.children.values())))
+        self._replace(source, node)
         self._order.peopled(node)
+
+    @staticmethod
+    def _replace(source: bytes, node: WaitNode) -> None:
+        """Give the runs from a node upwards that read a prompt which waits no longer one that does."""
+        at: WaitNode | None = node
+        while at is not None and at.parent is not None:
+            if at.source is source:
+                below = next(iter(at.requests.values()), None)
+                at.source = next(iter(at.children.values())).source if below is None else below.prompt.data
+            at = at.parent
 
     def _merge(self, upper: WaitNode, node: WaitNode) -> WaitNode:
         """Give the pages of `upper` to its only child; returns that."""
@@ -178,8 +191,7 @@ class WaitingForest:
         self._anchors.put(upper, 0, None)
         upper.parent = None
         node.parent = parent
-        parent.children[upper.edge[: self._page_bytes]] = node
-        node.edge = upper.edge + node.edge
+        parent.children[self._first_page(upper)] = node
         node.num_pages += upper.num_pages
         node.start = upper.start
         if node.cached:
@@ -211,8 +223,9 @@ class WaitingForest:
                 if child is None:
                     return
                 node = child
-            rest = node.edge[node.cached * page_bytes :]
-            common = common_units(data, at, len(data), rest, page_bytes)
+            stop = at + (node.num_pages - node.cached) * page_bytes
+            offset = node.match * page_bytes
+            common = common_units(data, at, min(stop, len(data)), node.source, page_bytes, offset)
             if not common:
                 return
             at += common * page_bytes

@@ -17,7 +17,7 @@ class WaitNode:
 
     Attributes:
         uid: Order of creation; breaks ties in heaps.
-        edge: Tokens of the run, as bytes.
+        source: A waiting prompt that goes through the run, from its first token, as bytes; empty at a root.
         num_pages: Pages of the run; 0 at a root.
         start: Pages above the run.
         parent: Node above; `None` at a root and at a node that left the tree.
@@ -37,21 +37,21 @@ class WaitNode:
         "cached",
         "children",
         "cold",
-        "edge",
         "num_pages",
         "page",
         "parent",
         "rank",
         "requests",
         "root",
+        "source",
         "start",
         "uid",
         "weight",
     )
 
-    def __init__(self, uid: int, edge: bytes, num_pages: int, start: int) -> None:
+    def __init__(self, uid: int, source: bytes, num_pages: int, start: int) -> None:
         self.uid = uid
-        self.edge = edge
+        self.source = source
         self.num_pages = num_pages
         self.start = start
         self.parent: WaitNode | None = None
@@ -74,6 +74,11 @@ class WaitNode:
     def is_cold(self) -> bool:
         """Whether the cache holds no page of the run; a root is never cold."""
         return not self.cached and self.num_pages > 0
+
+    @property
+    def end(self) -> int:
+        """Pages of the prefix, from the root, with the run."""
+        return self.start + self.num_pages
 
     @property
     def match(self) -> int:

@@ -31,7 +31,7 @@ class NumberedRows:
         self._numbers = np.empty(_SMALLEST, dtype=np.int64)
         self._is_taken = np.empty(_SMALLEST, dtype=np.bool_)
         self._columns: list[Array] = [np.empty(_SMALLEST, dtype=dtype) for dtype, _ in columns]
-        self._num_rows = self._num_gaps = 0
+        self._num_rows = self._num_gaps = self._first = 0
         self._gone: list[int] = []
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class NumberedRows:
         if not self._num_gaps:
             return
         taken = np.flatnonzero(self._is_taken[: self._num_rows])
-        self._num_rows, self._num_gaps = len(taken), 0
+        self._num_rows, self._num_gaps, self._first = len(taken), 0, 0
         size = len(taken) + len(taken) // 4 + _SMALLEST
         self._numbers = _chosen(self._numbers, taken, size)
         self._columns = [_chosen(column, taken, size) for column in self._columns]
@@ -83,10 +83,14 @@ class NumberedRows:
         """The row of a request that has one."""
         return int(self._numbers[: self._num_rows].searchsorted(number))
 
-    def rows_of(self, numbers: Sequence[int]) -> npt.NDArray[np.int64] | int:
-        """The rows of requests that have one, to index columns with."""
-        if len(numbers) == 1:
-            return self.row_of(numbers[0])
+    def row_of_first(self, number: int) -> int:
+        """The row of the request with the smallest number of all. O(1) amortised."""
+        while self._numbers[self._first] != number:
+            self._first += 1
+        return self._first
+
+    def rows_of(self, numbers: Sequence[int]) -> npt.NDArray[np.int64]:
+        """The rows of requests; of the next that has one where a request has none."""
         return self._numbers[: self._num_rows].searchsorted(np.array(numbers, dtype=np.int64))
 
     @property

@@ -1,16 +1,17 @@
 """A few of those who wait, among whom the next is found without looking at all."""
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from scheduler.request import Request
+
 
 class Shortlist(Protocol):
-    """Is told what happens to rows of `RequestColumns`, so that it can say which comes first."""
+    """Is told what happens to the requests in `RequestColumns`, so that it can say which comes first."""
 
-    def changed(self, numbers: Sequence[int], rows: Sequence[int]) -> None:
-        """Requests came, or their keys changed; the rows already hold what is true now."""
+    def changed(self, request: Request, key: float) -> None:
+        """A request came, or its key changed; the columns know of it once they were settled."""
         ...
 
     def removed(self, number: int) -> None:

@@ -40,11 +40,16 @@ def walk(forest: WaitingForest) -> Iterator[WaitNode]:
         pending.extend(node.children.values())
 
 
-def prefix_of(node: WaitNode) -> bytes:
+def edge_of(forest: WaitingForest, node: WaitNode) -> bytes:
+    size = forest._page_bytes
+    return node.source[node.start * size : node.end * size]
+
+
+def prefix_of(forest: WaitingForest, node: WaitNode) -> bytes:
     runs = []
     at: WaitNode | None = node
     while at is not None:
-        runs.append(at.edge)
+        runs.append(edge_of(forest, at))
         at = at.parent
     return b"".join(reversed(runs))
 
@@ -63,7 +68,7 @@ def is_held(forest: WaitingForest, node: WaitNode) -> bool:
         anchor = parent.page if parent.parent is not None else parent.root.key
     size = forest._page_bytes
     pages = forest._anchors._in_flight.get(anchor, {})
-    return node.edge[node.cached * size : (node.cached + 1) * size] in pages
+    return edge_of(forest, node)[node.cached * size : (node.cached + 1) * size] in pages
 
 
 def is_offered_cold(forest: WaitingForest, node: WaitNode) -> bool:
@@ -77,11 +82,15 @@ def best_cold_child(forest: WaitingForest, node: WaitNode) -> WaitNode | None:
 
 def check_links(forest: WaitingForest, node: WaitNode) -> None:
     size = forest._page_bytes
-    assert len(node.edge) == node.num_pages * size
+    edge = edge_of(forest, node)
+    assert len(edge) == node.num_pages * size
+    if node.parent is not None:
+        assert any(node.source is request.prompt.data for request in below(node)), "a prompt that waits"
+        assert all(request.prompt.data.startswith(edge, node.start * size) for request in below(node))
     assert node.weight == len(node.requests) + sum(child.weight for child in node.children.values()) > 0
     assert list(node.requests) == sorted(node.requests)
     for first_page, child in node.children.items():
-        assert child.edge[:size] == first_page
+        assert edge_of(forest, child)[:size] == first_page
         assert child.parent is node
         assert child.root is node.root
         assert child.start == node.start + node.num_pages
@@ -96,7 +105,7 @@ def check_cached(forest: WaitingForest, cache: PrefixCache, node: WaitNode) -> N
     if node.parent is not None and node.cached:
         assert node.parent.is_full
         namespace = next(iter(below(node))).namespace
-        prompt = Tokens.trusted(prefix_of(node) + bytes(4))
+        prompt = Tokens.trusted(prefix_of(forest, node) + bytes(4))
         pages = cache.peek(prompt, namespace).pages
         assert len(pages) == node.match
         assert pages[-1] == node.page
@@ -168,7 +177,9 @@ def check_columns(columns: RequestColumns, forest: WaitingForest, nodes: list[Wa
             assert at.parent is not None
             at = at.parent
             is_barred = is_barred or is_held(forest, at)
-        assert columns.keys[row] == (columns._barred if is_barred else columns._make_key(at.match, row))
+        request = forest.numbered(number)
+        expected = columns._barred if is_barred else columns._make.of(request, at.match)
+        assert columns.keys[row] == expected
         assert columns._rows.column(columns._num_own + 1)[row] == columns._table._row_of[end]
     gaps = set(range(len(columns.keys))) - set(rows)
     assert all(columns.keys[row] == columns._barred for row in gaps)

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -55,10 +56,14 @@ def test_the_highest_ratio(size, seed):
     def write(row: int, since: float) -> None:
         rows.write(row, since, tokens())
 
+    def tell(row: int) -> None:
+        since, uncached = (float(column[row]) for column in rows.columns)
+        ratios.changed(SimpleNamespace(number=row, submitted_at=since), uncached)
+
     for _ in range(NUM_ROWS):
         write(rows.num_rows, now)
         rows.num_rows += 1
-        ratios.changed((rows.num_rows - 1,), (rows.num_rows - 1,))
+        tell(rows.num_rows - 1)
         now += step * rng.random()
     for turn in range(300):
         now += rng.choice([0.0, step, step * rng.random(), step * 20 if rng.random() < 0.05 else step])
@@ -67,12 +72,12 @@ def test_the_highest_ratio(size, seed):
         if turn % 3 == 0:
             write(rows.num_rows, now)
             rows.num_rows += 1
-            ratios.changed((rows.num_rows - 1,), (rows.num_rows - 1,))
+            tell(rows.num_rows - 1)
         if rng.random() < 0.3 and rows.present:
             changing = rng.sample(rows.present, min(len(rows.present), rng.randrange(1, 6)))
             for row in changing:
                 write(row, rows.columns[0][row])
-            ratios.changed(changing, changing)
+                tell(row)
         expected = [
             ((now - rows.columns[0][row] + 1.0) / rows.columns[1][row], -row)
             for row in rows.present
@@ -105,10 +110,14 @@ def test_the_longest_match_of_a_client_that_may_be_served(size, seed):
     def pages() -> int:
         return rng.choice([BARRED, 0, 0, 32, 64, rng.randrange(100)])
 
+    def tell(row: int) -> None:
+        owner, match = (column[row] for column in rows.columns)
+        longest.changed(SimpleNamespace(number=row, client=clients[served.index(owner)]), match)
+
     def come() -> None:
         rows.write(rows.num_rows, rng.choice(served), pages())
         rows.num_rows += 1
-        longest.changed((rows.num_rows - 1,), (rows.num_rows - 1,))
+        tell(rows.num_rows - 1)
 
     for _ in range(NUM_ROWS):
         come()
@@ -119,7 +128,7 @@ def test_the_longest_match_of_a_client_that_may_be_served(size, seed):
             changing = rng.sample(rows.present, rng.randrange(1, 6))
             for row in changing:
                 rows.columns[1][row] = pages()
-            longest.changed(changing, changing)
+                tell(row)
         balances.charge(rng.choice(clients), rng.choice([0, 1, 50, 50]))
         free = [row for row in rows.present if rows.columns[1][row] >= 0]
         allowed = [row for row in free if balances.deficit(clients[served.index(rows.columns[0][row])]) > 0]
