@@ -260,8 +260,8 @@ FAULTS = (
     Fault(
         "a request is due one overtake too early",
         "overtakes.py",
-        "if self.allowance(oldest) <= 0:",
-        "if self.allowance(oldest) <= 1:",
+        "if self._left_to(number, self._rows.row_of_first(number)) <= 0:",
+        "if self._left_to(number, self._rows.row_of_first(number)) <= 1:",
         "scheduler",
     ),
     Fault(
@@ -269,6 +269,27 @@ FAULTS = (
         "overtakes.py",
         "len(self._admitted) - bisect_right(self._admitted, number)",
         "len(self._admitted)",
+        "scheduler",
+    ),
+    Fault(
+        "a run goes on reading a prompt that waits no longer",
+        "waiting/forest.py",
+        "            if at.source is source:\n",
+        "            if False:\n",
+        "scheduler",
+    ),
+    Fault(
+        "a key that was looked up is not written",
+        "waiting/columns.py",
+        "self.keys[rows] = list(self._unwritten.values())",
+        "pass",
+        "scheduler",
+    ),
+    Fault(
+        "a key is written for who left",
+        "waiting/columns.py",
+        "        self._unwritten.pop(request.number, None)\n",
+        "",
         "scheduler",
     ),
     Fault(

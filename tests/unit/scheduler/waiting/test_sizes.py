@@ -30,6 +30,17 @@ def test_what_left_leaves_no_entries_behind():
     assert not grove.forest._anchors.roots
 
 
+def test_no_prompt_is_kept_that_waits_no_longer():
+    grove = Grove()
+    requests = [grove.add(1, *([2] * (number % 3)), 100 + number) for number in range(30)]
+    for place in (0, 28, 1, 3, *range(26, 4, -1)):
+        grove.forest.remove(requests[place])
+        waiting = {id(request.prompt.data) for request in requests if request.number in grove.forest._node_of}
+        runs = [node for node in walk(grove.forest) if node.parent is not None]
+        assert runs
+        assert {id(node.source) for node in runs} <= waiting
+
+
 def test_going_back_and_forth_leaves_no_entries_behind():
     grove = Grove(num_pages=64)
     requests = [grove.add(100 + number, 1) for number in range(20)]
