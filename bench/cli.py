@@ -137,7 +137,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--agents",
                 type=EXISTING,
-                help="Agent runs, a conversation of chat messages a line.",
+                help="Agent runs, a conversation of chat messages a line (eviction_sessions: any sessions).",
             ),
             click.option("--tools", type=EXISTING, help="Schemas of these agents' tools, a JSON list."),
             click.option(

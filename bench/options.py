@@ -14,7 +14,8 @@ class Options:
         size: "tiny" shows that everything runs, "full" is worth reading.
         seed: For all token material.
         trace: A trace in the Mooncake format to replay; `None`: a generated one.
-        agents: Runs of an agent to replay, a conversation of chat messages a line; `None`: none are there.
+        agents: Runs of agents to replay: conversations of chat messages, a line each, or where only their
+            blocks are looked at any trace of sessions; `None`: none are there.
         tools: Schemas of the tools that these agents had, a JSON list; `None`: they had none.
         page_size: Tokens of a page.
     """

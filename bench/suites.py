@@ -50,7 +50,7 @@ SUITES = {
     "replay": Suite(
         title="traces, request by request",
         question="What does the cache cost a request, and how far is its hit rate from what was possible?",
-        benchmarks=("replay", "block_replay", "curve_speed", "eviction_gap"),
+        benchmarks=("replay", "block_replay", "curve_speed", "eviction_gap", "eviction_sessions"),
         caveats=(
             ONE_MACHINE,
             "Requests come one after the other: nothing waits, is preempted, or is shared in flight.",

@@ -10,6 +10,7 @@ from radixcache.errors import InvalidArgument
 from runtime.document import Json, study_document
 from runtime.lab.curve import CapacityCurve, kv_gib, lru_curve
 from runtime.lab.optimum import optimum_tokens
+from runtime.lab.order import INSTANT, AnswerTimes
 from runtime.lab.pages import PageTrace, page_trace
 from runtime.simulation import Setup
 from runtime.workload import Workload
@@ -100,6 +101,7 @@ def study_capacities(
     config: dict[str, Json],
     seed: int,
     versions: dict[str, str],
+    answers: AnswerTimes = INSTANT,
     num_points: int = 200,
     num_optima: int = 12,
     on_progress: Callable[[str, int], None] = lambda *_: None,
@@ -112,6 +114,7 @@ def study_capacities(
         config: Where these come from, for the reader.
         seed: The seed that the workload was made with.
         versions: Version of each package that has a say.
+        answers: How long answers take, which decides how many sessions are alive at a time.
         num_points: Points of the curve at most, >= 2.
         num_optima: Capacities at most for which the optimum is reckoned, >= 1.
         on_progress: Called with "optimum" and 1 after each of them; the pool is one more.
@@ -128,7 +131,7 @@ def study_capacities(
             f"a curve has at least 2 points and 1 optimum, got {num_points} and {num_optima}"
         )
     cache = setup.cache_config()
-    trace = page_trace(workload, page_size=cache.page_size)
+    trace = page_trace(workload, page_size=cache.page_size, answers=answers)
     if not len(trace):
         raise InvalidArgument(f"workload {workload.name!r} has no request")
     curve = lru_curve(trace)

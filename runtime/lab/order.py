@@ -4,18 +4,49 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Final
 
 from radixcache.errors import InvalidArgument
 from runtime.clock import PS_PER_S
 from runtime.workload import OutputOf, Session, Turn, Workload
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerTimes:
+    """How long answers take where no device is simulated: the longer, the more sessions are alive at a time.
+
+    Attributes:
+        first_token_s: From the arrival of a request to its first token, >= 0.
+        token_s: For each token after it, >= 0.
+
+    Raises:
+        InvalidArgument: A time is negative or not finite.
+    """
+
+    first_token_s: float = 0.0
+    token_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("first_token_s", "token_s"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InvalidArgument(f"{name} is a finite time >= 0, got {getattr(self, name)!r}")
+
+    def of_ps(self, turn: Turn) -> int:
+        """From the arrival of a turn to the end of its answer. Unit: picoseconds."""
+        return round((self.first_token_s + self.token_s * max(0, turn.output_len - 1)) * PS_PER_S)
+
+
+INSTANT: Final = AnswerTimes()
+"""Answers that take no time."""
+
+
 @dataclass(slots=True)
 class _Progress:
-    """What a session's turns wait for, and who waits for each."""
+    """What a session's turns wait for, since when they could come, and who waits for each."""
 
     session: Session
     num_open: list[int]
+    since_ps: list[int]
     followers: list[list[int]]
 
     @classmethod
@@ -24,20 +55,25 @@ class _Progress:
         for number, turn in enumerate(session.turns):
             for earlier in turn.after:
                 followers[earlier].append(number)
-        return cls(session, [len(turn.after) for turn in session.turns], followers)
+        return cls(session, [len(turn.after) for turn in session.turns], [0] * len(followers), followers)
 
-    def ready_after(self, done: int) -> Iterator[int]:
-        """Turns that waited for `done` and for nothing else any more."""
+    def ready_after(self, done: int, end_ps: int) -> Iterator[int]:
+        """Turns that waited for `done`, which is answered then, and for nothing else that has not arrived."""
         for number in self.followers[done]:
             self.num_open[number] -= 1
+            self.since_ps[number] = max(self.since_ps[number], end_ps)
             if not self.num_open[number]:
                 yield number
 
 
-def nominal_order(workload: Workload) -> Iterator[tuple[Session, int]]:
-    """Turns by arrival, as if every answer took no time: only starts and pauses count.
+def nominal_order(workload: Workload, answers: AnswerTimes = INSTANT) -> Iterator[tuple[Session, int]]:
+    """Turns by arrival, as if nobody ever waited: starts, pauses, and the time that answers take.
 
     Equal times: as they became known (sessions in the workload's order, turns by number).
+
+    Args:
+        workload: Who asks for what.
+        answers: How long answers take; by default no time.
 
     Yields:
         Session and number of the turn.
@@ -58,8 +94,9 @@ def nominal_order(workload: Workload) -> Iterator[tuple[Session, int]]:
         while waiting and waiting[0][0] < limit_ps:
             now_ps, _, done, progress = heapq.heappop(waiting)
             yield progress.session, done
-            for number in progress.ready_after(done):
-                wait(progress, number, now_ps)
+            end_ps = now_ps + answers.of_ps(progress.session.turns[done])
+            for number in progress.ready_after(done, end_ps):
+                wait(progress, number, progress.since_ps[number])
 
     for session in workload.sessions:
         start_ps = round(session.start_s * PS_PER_S)

@@ -6,7 +6,7 @@ It must not know capacities or policies; `curve` and `optimum` ask what a cache 
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from radixcache.errors import InvalidArgument
 from radixcache.namespace import namespace_key
 from runtime.errors import WorkloadError
 from runtime.lab.keys import PageKeys
-from runtime.lab.order import nominal_order
+from runtime.lab.order import INSTANT, AnswerTimes, nominal_order
 from runtime.lab.reuse_tree import ReuseTree
 from runtime.workload import FRESH_TOKEN_BASE, OutputOf, Session, Turn, Workload, prompt_of
 from runtime.workload.model import TokenArray
@@ -184,6 +184,7 @@ def page_trace(
     page_size: int,
     outputs: bool = True,
     order: Order | None = None,
+    answers: AnswerTimes = INSTANT,
     max_pages: int | None = None,
 ) -> PageTrace:
     """What a cache with pages of `page_size` sees of a workload, served one request after the other.
@@ -197,6 +198,7 @@ def page_trace(
         outputs: Whether requests generate, so that the full pages of prompt and output stay in the cache;
             without, a path ends with its prompt, and a next turn computes the answer it contains.
         order: Order of service; by default `nominal_order`.
+        answers: How long answers take, for that.
         max_pages: Turns that need more are left out, as a scheduler refuses them.
 
     Raises:
@@ -207,13 +209,10 @@ def page_trace(
         O(pages of all prompts) in NumPy and memcmp, and O(edges on their paths) steps; 4 bytes a distinct
         page while it runs. Prompts that are one list of blocks or spans are not expanded.
     """
-    keys = PageKeys(page_size)
     builder = TraceBuilder(page_size)
-    prompts = _Prompts(keys, page_size, outputs)
     num_left_out = 0
-    for session, number in nominal_order(workload) if order is None else _in_order(workload, order):
-        turn = session.turns[number]
-        path, prompt_tokens = prompts.path(session, number)
+    paths = request_paths(workload, page_size=page_size, outputs=outputs, order=order, answers=answers)
+    for turn, path, prompt_tokens in paths:
         computed = prompt_tokens + (turn.output_len - 1 if outputs else 0)
         used_pages = -(-computed // page_size)
         if max_pages is not None and used_pages > max_pages:
@@ -227,6 +226,39 @@ def page_trace(
             used_pages=used_pages,
         )
     return builder.build(num_left_out)
+
+
+class RequestPath(NamedTuple):
+    """A request as the pages it leaves in a cache.
+
+    Attributes:
+        turn: The turn that asks.
+        keys: Keys of its pages, int32; equal keys behind equal keys are one page.
+        prompt_tokens: Tokens of its prompt.
+    """
+
+    turn: Turn
+    keys: TokenArray
+    prompt_tokens: int
+
+
+def request_paths(
+    workload: Workload,
+    *,
+    page_size: int,
+    outputs: bool = True,
+    order: Order | None = None,
+    answers: AnswerTimes = INSTANT,
+) -> Iterator[RequestPath]:
+    """The requests of a workload in the order they are served, as pages. For arguments see `page_trace`.
+
+    Raises:
+        InvalidConfig, WorkloadError: See `page_trace`.
+    """
+    prompts = _Prompts(PageKeys(page_size), page_size, outputs)
+    turns = nominal_order(workload, answers) if order is None else _in_order(workload, order)
+    for session, number in turns:
+        yield RequestPath(session.turns[number], *prompts.path(session, number))
 
 
 def _in_order(workload: Workload, order: Order) -> Iterator[tuple[Session, int]]:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from radixcache.errors import InvalidArgument
-from runtime.lab.order import first_requests, nominal_order
+from runtime.lab.order import AnswerTimes, first_requests, nominal_order
 from runtime.workload import GENERATORS, OutputOf, Turn, prompt_of
 from tests.unit.runtime.simulated import literal, turn, workload
 
@@ -40,3 +40,34 @@ def test_a_workload_of_fewer_requests_stays_as_it_is():
 def test_at_least_one_request_is_kept():
     with pytest.raises(InvalidArgument, match="at least 1 request is kept, got 0"):
         first_requests(workload((0.0, [turn(0, 4)])), 0)
+
+
+def served(load, answers: AnswerTimes) -> list[str]:
+    return [f"{session.session_id}{number}" for session, number in nominal_order(load, answers)]
+
+
+def test_the_longer_answers_take_the_later_the_next_turn_comes():
+    follow_up = Turn(segments=(literal(1, 1),), output_len=1, after=(0,), think_s=1.0)
+    load = workload((0.0, [turn(0, 4, 11), follow_up]), (2.0, [turn(0, 4)]), (5.0, [turn(0, 4)]))
+    (first, second, third) = (session.session_id for session in load.sessions)
+    assert served(load, AnswerTimes()) == [f"{first}0", f"{first}1", f"{second}0", f"{third}0"]
+    assert served(load, AnswerTimes(token_s=0.15)) == [f"{first}0", f"{second}0", f"{first}1", f"{third}0"]
+    slow = AnswerTimes(first_token_s=2.6, token_s=0.15)
+    assert served(load, slow) == [f"{first}0", f"{second}0", f"{third}0", f"{first}1"]
+
+
+def test_a_turn_comes_after_the_last_answer_it_waits_for_not_after_the_last_that_began():
+    long, short = turn(0, 4, 101), turn(0, 4, 2)
+    both = Turn(segments=(literal(1, 1),), output_len=1, after=(0, 1))
+    load = workload(
+        (0.0, [long, Turn(segments=short.segments, output_len=2, think_s=1.0), both]), (50.0, [short])
+    )
+    (first, second) = (session.session_id for session in load.sessions)
+    assert served(load, AnswerTimes(token_s=1.0)) == [f"{first}0", f"{first}1", f"{second}0", f"{first}2"]
+
+
+@pytest.mark.parametrize("time", [-1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("name", ["first_token_s", "token_s"])
+def test_answers_take_a_finite_time(name, time):
+    with pytest.raises(InvalidArgument, match=f"{name} is a finite time >= 0, got {time}"):
+        AnswerTimes(**{name: time})
