@@ -13,7 +13,7 @@ _NEVER: Final = 2**31 - 1
 """More than can be taken from it: a gap is never due."""
 
 _SOME: Final = 8
-_FEW: Final = 256
+_FEW: Final = 64
 
 
 class Overtakes:
