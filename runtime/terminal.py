@@ -13,6 +13,7 @@ from rich.text import Text
 from runtime.metrics import RunSummary, summarise
 from runtime.report.rows import GROUPS, Cell, baseline_first, cells, heading
 from runtime.report.study import Sheet, Study
+from runtime.report.subject import subject
 from runtime.report.tables import miss_rows
 from runtime.result import SimulationResult, Times
 
@@ -71,21 +72,23 @@ def sheet_table(sheet: Sheet) -> Table:
 
 
 def render_study(study: Study) -> RenderableType:
-    """Everything that can be shown in text: large numbers, tables, then warnings and notes."""
+    """Everything that can be shown in text: title, large numbers, tables, then warnings and notes."""
     facts = Table.grid(padding=(0, 2))
     for fact in study.facts:
         facts.add_row(Text(fact.name), Text(fact.value, style="bold"), Text(fact.remark, style="dim"))
-    return Group(Text(study.lead), Text(), facts, *map(sheet_table, study.sheets), messages(study))
+    title = Text(study.title, style="bold")
+    return Group(title, Text(study.lead), Text(), facts, *map(sheet_table, study.sheets), messages(study))
 
 
 def render(result: SimulationResult) -> RenderableType:
-    """Everything: both tables, then warnings and notes.
+    """Everything: what was served on what, both tables, then warnings and notes.
 
     Complexity:
         O(n log n) for n requests.
     """
     summaries = [summarise(run) for run in result.runs]
-    return Group(comparison_table(summaries, result.times), miss_table(summaries), messages(result))
+    title = Text(subject(result.config), style="bold")
+    return Group(title, comparison_table(summaries, result.times), miss_table(summaries), messages(result))
 
 
 def _texts(row: Sequence[Cell]) -> list[Text]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -14,6 +14,9 @@ from runtime.workload import GENERATORS, TRACE_FORMATS
 from scheduler import QUEUE_POLICIES, PolicyOptions, SchedulerConfig
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+DEFAULT_MODEL: Final = "Llama-3.1-8B"
+DEFAULT_GPU: Final = "H100-SXM"
 
 
 def _names(table: Any) -> str:
@@ -47,8 +50,8 @@ _WORKLOAD = (
     ),
 )
 _HARDWARE = (
-    click.option("--model", default="Llama-3.1-8B", show_default=True, help=f"{_names(MODELS)}."),
-    click.option("--gpu", default="H100-SXM", show_default=True, help=f"{_names(GPUS)}."),
+    click.option("--model", default=DEFAULT_MODEL, show_default=True, help=f"Model: {_names(MODELS)}."),
+    click.option("--gpu", default=DEFAULT_GPU, show_default=True, help=f"GPU: {_names(GPUS)}."),
     click.option("--tp", default=1, show_default=True, help="GPUs the model is split over."),
     click.option("--weight-dtype", default="bf16", show_default=True, help="Format of the weights."),
     click.option("--kv-dtype", default="bf16", show_default=True, help="Format of the KV."),

@@ -7,6 +7,7 @@ from runtime.lab.comparison import Comparison, Group, Range
 from runtime.report.figure import Figure, plain, tidy
 from runtime.report.formatting import MISSING, count, duration, rate, share
 from runtime.report.study import Fact, Sheet, Study
+from runtime.report.subject import subject
 
 _COLUMNS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
     "hit_rate": ("hit rate", share),
@@ -30,7 +31,7 @@ def compare_study(found: Comparison) -> Study:
     grid = found.grid
     return Study(
         command="compare",
-        title=_title(found),
+        title=subject(found.config),
         lead=f"Eviction policies: {len(grid.evictions)}, queue policies: {len(grid.policies)}, capacities: "
         f"{len(grid.capacities)}, seeds: {len(grid.seeds)}; every combination. The first "
         f"{share(found.warmup)} of the requests of each run warm the cache up and are not counted. Every "
@@ -45,12 +46,6 @@ def compare_study(found: Comparison) -> Study:
         notes=[*found.notes, *_notes(found)],
         config={**found.config, "versions": dict(found.versions)},
     )
-
-
-def _title(found: Comparison) -> str:
-    workload = found.config.get("workload")
-    name = workload.get("name") if isinstance(workload, dict) else None
-    return f"Policies on {name}" if name else "Policies"
 
 
 def _name(group: Group) -> str:

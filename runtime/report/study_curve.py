@@ -6,6 +6,7 @@ from runtime.lab.capacities import Capacity, CapacityStudy
 from runtime.report.figure import Figure, tidy
 from runtime.report.formatting import MISSING, count, share, short
 from runtime.report.study import Fact, Sheet, Study
+from runtime.report.subject import subject
 
 _NOTES: Final = (
     (
@@ -47,7 +48,7 @@ def curve_study(found: CapacityStudy) -> Study:
     )
     return Study(
         command="curve",
-        title=_title(found),
+        title=subject(found.config),
         lead=f"Hit rate of {found.num_requests:,} requests with {found.prompt_tokens:,} prompt tokens at "
         "every capacity, served one after the other: no times, no queue, exactly what the cache finds.",
         facts=facts,
@@ -57,12 +58,6 @@ def curve_study(found: CapacityStudy) -> Study:
         notes=[*found.notes, *_NOTES],
         config={**found.config, "seed": found.seed, "versions": dict(found.versions)},
     )
-
-
-def _title(found: CapacityStudy) -> str:
-    workload = found.config.get("workload")
-    name = workload.get("name") if isinstance(workload, dict) else None
-    return str(name) if name else "a workload"
 
 
 def _model(found: CapacityStudy) -> str:

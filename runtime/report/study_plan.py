@@ -8,6 +8,7 @@ from runtime.lab.probe import Probe
 from runtime.report.figure import Figure, tidy
 from runtime.report.formatting import MISSING, change, duration, rate, share
 from runtime.report.study import Fact, Sheet, Study
+from runtime.report.subject import subject
 
 _NOTES: Final = (
     (
@@ -30,7 +31,7 @@ def plan_study(plan: Plan) -> Study:
     limits = plan.limits
     return Study(
         command="plan",
-        title=_title(plan),
+        title=subject(plan.config),
         lead=f"The largest rate at which p{limits.percentile} TTFT stays within {duration(limits.ttft_s)} "
         f"and p{limits.percentile} TPOT within {duration(limits.tpot_s)}, found by bisection to "
         f"{share(plan.tolerance)} with {_num_probes(plan)} simulations. Every time and rate is simulated.",
@@ -45,14 +46,6 @@ def plan_study(plan: Plan) -> Study:
         notes=[*plan.notes, *_NOTES],
         config={**plan.config, "seed": plan.seed, "versions": dict(plan.versions)},
     )
-
-
-def _title(plan: Plan) -> str:
-    workload, cost = plan.config.get("workload"), plan.config.get("cost_model")
-    name = workload.get("name") if isinstance(workload, dict) else None
-    if not isinstance(cost, dict):
-        return str(name)
-    return f"{name} on {cost.get('gpu')} with {cost.get('model')}"
 
 
 def _num_probes(plan: Plan) -> int:

@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from runtime import cli
+from runtime.cli.options import DEFAULT_GPU
 from runtime.result import from_json
 from tests.unit.runtime.command_line import call
 
 SMALL = ("--set", "num_sessions=3", "--gpu", "L4", "--model", "Qwen3-0.6B")
+HARDWARE = ("model", "gpu", "tp", "weight_dtype", "kv_dtype", "flops_fraction", "bandwidth_fraction")
 COMMANDS = {
     "simulate": (*SMALL, "--no-baseline"),
     "curve": SMALL,
@@ -182,3 +185,25 @@ def test_simulations_that_fail_are_told_after_the_others(radixcache, monkeypatch
     assert "1 of 2 simulations failed" in stderr
     assert stderr.count("\n") == 1
     assert json.loads(Path("out/result.json").read_text())["cells"][1]["error"] == "Stalled: no way on"
+
+
+def test_an_option_of_the_hardware_has_one_default_but_for_what_plan_explains():
+    found: dict[str, set[object]] = {}
+    for name, command in cli.cli.commands.items():
+        if not any(option.name == "gpu" for option in command.params):
+            continue
+        context = command.make_context(name, [], **command.context_settings)
+        for option in HARDWARE:
+            found.setdefault(option, set()).add((context.params[option], name == "plan" and option == "gpu"))
+    assert set(found) == set(HARDWARE)
+    assert {len(values) for option, values in found.items() if option != "gpu"} == {1}
+    assert found["gpu"] == {(DEFAULT_GPU, False), ("L40S", True)}
+    help_text = " ".join(CliRunner().invoke(cli.cli, ["plan", "--help"]).output.split())
+    assert "L40S is the default of --gpu" in help_text
+    assert f"the {DEFAULT_GPU} of the other commands" in help_text
+    assert "[default: L40S]" in help_text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_tables_begin_with_what_was_served_on_what(radixcache, name):
+    assert radixcache(name, *COMMANDS[name])[1].startswith("chat on L4 with Qwen3-0.6B\n")
