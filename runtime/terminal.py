@@ -3,6 +3,7 @@
 Owns how results look in text. Gives renderables to whoever owns the console; prints nothing.
 """
 
+import textwrap
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -65,10 +66,23 @@ def sheet_table(sheet: Sheet) -> Table:
     table = Table(title=Text(sheet.title), title_style="bold", caption=Text(sheet.remark) or None)
     for number, column in enumerate(sheet.columns):
         justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(Text(column, justify=justify), justify=justify, overflow="fold")
-    for row in sheet.rows:
-        table.add_row(*map(Text, row))
+        head = Text(_folded(column, [row[number] for row in sheet.rows]), justify=justify)
+        table.add_column(head, justify=justify, overflow="fold")
+    for group, rows in sheet.by_group():
+        if group:
+            table.add_section()
+            table.add_row(Text(group, style="bold"))
+        for name, *texts in rows:
+            table.add_row(Text(f"  {name}" if group else name), *map(Text, texts))
     return table
+
+
+def _folded(head: str, cells: Sequence[str]) -> str:
+    """A head in as many lines as make it no wider than what stands below it, if its words are not."""
+    widths = [len(line) for cell in cells for line in cell.splitlines()]
+    # textwrap does not break at no-break spaces: a unit stays whole.
+    text = head.replace("/ s", "/\N{NO-BREAK SPACE}s")
+    return textwrap.fill(text, max([*widths, 1]), break_long_words=False)
 
 
 def render_study(study: Study) -> RenderableType:

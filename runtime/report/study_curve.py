@@ -85,12 +85,12 @@ def _where(pool: Capacity) -> str:
 
 def _sheet(found: CapacityStudy) -> Sheet:
     rows = [("", each) for each in found.optima]
-    rows += [(f"{target.share * 100:g} % of the ceiling", target.reached) for target in found.targets]
-    rows.append(("modelled pool", found.pool))
+    rows += [(f"{target.share * 100:g} %", target.reached) for target in found.targets]
+    rows.append(("pool", found.pool))
     rows.sort(key=lambda row: row[1].capacity_tokens)
     return Sheet(
         title="Hit rate by capacity",
-        columns=["capacity (tokens)", "GiB", "LRU", "optimum", "LRU / optimum", "LRU / ceiling", "this is"],
+        columns=["capacity (tokens)", "GiB", "LRU", "optimum", "LRU / optimum", "LRU / ceiling", ""],
         rows=[
             [
                 count(each.capacity_tokens),
@@ -103,6 +103,7 @@ def _sheet(found: CapacityStudy) -> Sheet:
             ]
             for name, each in rows
         ],
+        remark="Pool: the modelled one. A percentage: the least capacity that finds so much of the ceiling.",
     )
 
 
