@@ -10,7 +10,7 @@ from radixcache.errors import InvalidConfig
 from runtime.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from runtime.engine import Engine, SamplingParams
+    from runtime.engine import Engine, SamplingParams, TorchMachine
     from runtime.models import Decoder, TextCodec
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -126,20 +126,21 @@ def load_parts(model: str, dtype: str, device: str) -> "tuple[Decoder, TextCodec
     return load_model_and_text(model, getattr(torch, dtype), device)
 
 
-def open_engine(options: dict[str, Any]) -> "Engine":
-    """An engine for the model that the options name.
+def open_engine(options: dict[str, Any]) -> "tuple[Engine, TorchMachine]":
+    """An engine for the model that the options name, and what it runs on, for reports.
 
     Raises:
         RadixCacheError: See `open_model` and `runtime.engine.make_engine`.
     """
     require_torch()
-    from runtime.engine import EngineConfig, make_engine
+    from runtime.engine import EngineConfig, TorchMachine, make_engine
 
     config = EngineConfig(
         num_pages=options["pages"], page_size=options["page_size"], backend=options["backend"]
     )
     model, text = open_model(options)
-    return make_engine(model, config, text=text)
+    machine = TorchMachine(model, options["model"], backend=options["backend"])
+    return make_engine(model, config, text=text), machine
 
 
 def sampling_of(options: dict[str, Any]) -> "SamplingParams":
