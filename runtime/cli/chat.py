@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _COMMANDS: Final = ("/reset", "/quit")
 
 
-@click.command(name="chat")
+@click.command(name="chat", short_help="Talk to a model, and see what the cache spares.")
 @model_options
 @machine_options
 @sampling_options

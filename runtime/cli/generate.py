@@ -10,6 +10,7 @@ from radixcache.errors import InvalidConfig
 from runtime.cli.model import machine_options, model_options, open_engine, sampling_of, sampling_options
 from runtime.cli.served import served_json, served_line
 from runtime.document import to_bytes
+from runtime.report.formatting import counted
 from runtime.simulation import versions
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from runtime.models import TextCodec
 
 
-@click.command(name="generate")
+@click.command(name="generate", short_help="Answer prompts with a model.")
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @model_options
 @machine_options
@@ -56,7 +57,9 @@ def generate_command(**options: Any) -> None:
         click.echo(_document(options, machine, prompts, params, found, chat=chat), nl=False)
     failed = [each for completions in found for each in completions if each.error is not None]
     if failed:
-        raise click.ClickException(f"{len(failed)} answers failed, the first because: {failed[0].error}")
+        raise click.ClickException(
+            f"{counted(len(failed), 'answer')} failed, the first because: {failed[0].error}"
+        )
 
 
 def _from_stdin() -> str:

@@ -26,7 +26,7 @@ _MODEL = (
     ),
 )
 _POOL = (
-    click.option("--pages", default=1024, show_default=True, help="Pages of KV."),
+    click.option("--pages", default=1024, show_default=True, help="Pages in the KV pool."),
     click.option("--page-size", default=16, show_default=True, help="Tokens a page holds."),
 )
 _MACHINE = (
@@ -54,9 +54,14 @@ _MACHINE = (
 )
 _SAMPLING = (
     click.option("--max-new-tokens", default=128, show_default=True, help="Tokens of an answer at most."),
-    click.option("--temperature", default=0.0, show_default=True, help="0: always the likeliest token."),
-    click.option("--top-p", default=1.0, show_default=True, help="Only the likeliest that reach this share."),
-    click.option("--top-k", type=int, help="Only the K likeliest tokens; by default all."),
+    click.option("--temperature", default=0.0, show_default=True, help="0: no draws, always the likeliest."),
+    click.option(
+        "--top-p",
+        default=1.0,
+        show_default=True,
+        help="Draw from the likeliest tokens that reach this probability together.",
+    ),
+    click.option("--top-k", type=int, help="Draw from the K likeliest tokens; by default from all."),
     click.option("--seed", type=int, help="Seed of the draws; by default 0."),
     click.option(
         "--stop",

@@ -16,6 +16,11 @@ def count(value: float) -> str:
     return f"{round(value):,}"
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something: 1 request, 2,000 requests."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def short(value: float) -> str:
     """Three digits and a unit prefix: 1.23 M. Below 1,000 as it is."""
     for scale, suffix in _SCALES:

@@ -1,6 +1,7 @@
 """What `radixcache trace describe` found, as text: facts and tables."""
 
 from runtime.lab.trace_summary import Spread, TraceSummary
+from runtime.report.formatting import counted, share
 from runtime.report.study import Fact, Sheet, Study
 
 _COLUMNS = ["", "total", "mean", "median", "p90", "p99", "largest"]
@@ -11,10 +12,10 @@ def trace_study(summary: TraceSummary) -> Study:
     return Study(
         command="trace describe",
         title=f"Trace {summary.name}",
-        lead=f"{summary.name}: {summary.num_requests:,} requests of {summary.num_sessions:,} sessions.",
+        lead=f"{counted(summary.num_requests, 'request')} of {counted(summary.num_sessions, 'session')}.",
         facts=_facts(summary),
         figures=[],
-        sheets=[_sizes(summary), _times(summary), _kinds(summary)],
+        sheets=[sheet for sheet in (_sizes(summary), _times(summary), _kinds(summary)) if sheet.rows],
         warnings=[],
         notes=summary.notes,
     )
@@ -33,7 +34,7 @@ def _facts(summary: TraceSummary) -> list[Fact]:
         Fact(name="Arrivals", value=rate, remark=f"over {summary.duration_s:,.1f} s"),
         Fact(
             name="Ideal hit rate",
-            value=f"{summary.ideal_hit_rate:.1%}",
+            value=share(summary.ideal_hit_rate),
             remark=f"a cache without limit, pages of {summary.page_size} tokens",
         ),
         Fact(
@@ -44,7 +45,7 @@ def _facts(summary: TraceSummary) -> list[Fact]:
     ]
     return facts + [
         Fact(
-            name=f"{each.share:.0%} of the ideal",
+            name=f"{each.share * 100:g} % of the ideal",
             value=f"{each.capacity_tokens:,} tokens",
             remark="of LRU cache",
         )
@@ -88,5 +89,5 @@ def _kinds(summary: TraceSummary) -> Sheet:
     return Sheet(
         title="Kinds of requests",
         columns=["", "requests", "share"],
-        rows=[[kind, f"{count:,}", f"{count / total:.1%}"] for kind, count in summary.kinds.items()],
+        rows=[[kind, f"{count:,}", share(count / total)] for kind, count in summary.kinds.items()],
     )

@@ -190,7 +190,7 @@ def test_an_answer_that_failed_is_shown_and_ends_in_exit_code_2(run, parts):
     code, out, err = run("generate", "hi", *SHORT)
     assert code == 2
     assert "failed: " in out
-    assert "1 answers failed" in err
+    assert "1 answer failed" in err
 
 
 def test_pages_that_do_not_fit_into_memory_are_one_line(run, parts, monkeypatch):

@@ -136,7 +136,7 @@ def test_what_mooncake_cannot_say_is_said(run, trace, tmp_path) -> None:
         (["trace.jsonl", "trace.jsonl"], "OUT is FILE"),
         (["trace.jsonl", "out.jsonl", "--block-size", "0"], "block_size is an integer >= 1, got 0"),
         (["trace.jsonl", "out.jsonl", "--to", "mooncake", "--block-size", "16"], "512"),
-        (["trace.jsonl", "no/out.jsonl"], "no/"),
+        (["trace.jsonl", "no/out.jsonl"], "no such folder: 'no'"),
         (["trace.jsonl", "out.jsonl", "--to", "csv"], "csv"),
         (["trace.jsonl"], "OUT"),
     ],
@@ -289,3 +289,34 @@ def test_a_bad_page_size_is_one_line(run, trace) -> None:
     code, _, err = run("describe", "trace.jsonl", "--page-size", "0")
     assert (code, err.count("\n")) == (2, 1)
     assert "page_size" in err
+
+
+def test_out_in_a_folder_that_is_not_there_and_out_that_is_a_folder(run, trace) -> None:
+    for verb in (("convert",), ("anonymise", "--salt", "long enough")):
+        code, _, err = run(*verb, str(trace), "nowhere/out.jsonl")
+        assert (code, err) == (2, "radixcache: no such folder: 'nowhere'\n")
+        code, _, err = run(*verb, str(trace), ".")
+        assert code == 2
+        assert "'.' is a directory" in err
+
+
+def test_one_request_is_spoken_of_as_one(run, tmp_path) -> None:
+    (tmp_path / "one.jsonl").write_text(
+        '{"timestamp": 0, "input_length": 9, "output_length": 2, "hash_ids": [1]}'
+    )
+    assert run("convert", "one.jsonl", "out.jsonl")[1] == "wrote 1 request to out.jsonl\n"
+    out = run("describe", "one.jsonl")[1]
+    assert "one.jsonl" in out
+    assert "1 request of 1 session." in out
+    assert "0.0 %" in out
+    # Nothing is waited for, nothing is used again: no table without rows.
+    assert "Times, in seconds" not in out
+    code, out, _ = run("validate", "one.jsonl", "--format", "radixcache")
+    assert (code, out.splitlines()[-1]) == (2, "one.jsonl: 1 violation (radixcache)")
+
+
+def test_a_description_fits_80_columns(run, trace, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("describe", str(trace.name))[1].splitlines()
+    assert "Times, in seconds" in "".join(lines)
+    assert max(map(len, lines)) <= 80
