@@ -1,13 +1,18 @@
+import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from radixcache.errors import InvalidArgument
 from runtime import cli
 from runtime.lab import page_trace
-from runtime.lab.trace_summary import summarise_trace
+from runtime.lab.trace_summary import Spread, summarise_trace
+from runtime.report.study_trace import trace_study
+from runtime.terminal import render_study
 from runtime.workload import load_trace
 from runtime.workload.traces.anonymise import AnonymiseOptions
 from runtime.workload.traces.keyed import KeyedHash
@@ -310,13 +315,22 @@ def test_one_request_is_spoken_of_as_one(run, tmp_path) -> None:
     assert "1 request of 1 session." in out
     assert "0.0 %" in out
     # Nothing is waited for, nothing is used again: no table without rows.
-    assert "Times, in seconds" not in out
+    assert "Times" not in out
     code, out, _ = run("validate", "one.jsonl", "--format", "radixcache")
     assert (code, out.splitlines()[-1]) == (2, "one.jsonl: 1 violation (radixcache)")
 
 
-def test_a_description_fits_80_columns(run, trace, monkeypatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = run("describe", str(trace.name))[1].splitlines()
-    assert "Times, in seconds" in "".join(lines)
-    assert max(map(len, lines)) <= 80
+def test_a_description_fits_80_columns_with_no_cell_broken(trace) -> None:
+    large = Spread(total=144_793_823, mean=12_035.1, p50=6_909, p90=27_367, p99=85_401, largest=126_195)
+    summary = summarise_trace(load_trace(trace))
+    changed = dict.fromkeys(("prompt_tokens", "output_tokens", "turns", "think_s", "reuse_after_s"), large)
+    shown = io.StringIO()
+    Console(file=shown, width=80).print(render_study(trace_study(replace(summary, **changed))))
+    rows = [line for line in shown.getvalue().splitlines() if "126,195" in line or "35.1 h" in line]
+    assert [row.split("\N{BOX DRAWINGS LIGHT VERTICAL}")[1].strip() for row in rows] == [
+        "prompt tokens",
+        "output tokens",
+        "session turns",
+        "pause before a turn",
+        "page used again after",
+    ]
