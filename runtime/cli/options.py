@@ -19,7 +19,6 @@ from scheduler import QUEUE_POLICIES, PolicyOptions, SchedulerConfig
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DEFAULTS: Final = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
 
-DEFAULT_MODEL: Final = "Llama-3.1-8B"
 DEFAULT_GPU: Final = "H100-SXM"
 
 
@@ -60,7 +59,7 @@ _WORKLOAD = (
     ),
 )
 _HARDWARE = (
-    click.option("--model", default=DEFAULT_MODEL, show_default=True, help=f"Model: {_names(MODELS)}."),
+    click.option("--model", default="Llama-3.1-8B", show_default=True, help=f"Model: {_names(MODELS)}."),
     click.option("--gpu", default=DEFAULT_GPU, show_default=True, help=f"GPU: {_names(GPUS)}."),
     click.option("--tp", default=1, show_default=True, help="Number of GPUs the model is split over."),
     click.option(
