@@ -3,6 +3,7 @@
 Owns how results look in text. Gives renderables to whoever owns the console; prints nothing.
 """
 
+import textwrap
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -13,6 +14,7 @@ from rich.text import Text
 from runtime.metrics import RunSummary, summarise
 from runtime.report.rows import GROUPS, Cell, baseline_first, cells, heading
 from runtime.report.study import Sheet, Study
+from runtime.report.subject import subject
 from runtime.report.tables import miss_rows
 from runtime.result import SimulationResult, Times
 
@@ -64,28 +66,43 @@ def sheet_table(sheet: Sheet) -> Table:
     table = Table(title=Text(sheet.title), title_style="bold", caption=Text(sheet.remark) or None)
     for number, column in enumerate(sheet.columns):
         justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(Text(column, justify=justify), justify=justify, overflow="fold")
-    for row in sheet.rows:
-        table.add_row(*map(Text, row))
+        head = Text(_folded(column, [row[number] for row in sheet.rows]), justify=justify)
+        table.add_column(head, justify=justify, overflow="fold")
+    for group, rows in sheet.by_group():
+        if group:
+            table.add_section()
+            table.add_row(Text(group, style="bold"))
+        for name, *texts in rows:
+            table.add_row(Text(f"  {name}" if group else name), *map(Text, texts))
     return table
 
 
+def _folded(head: str, cells: Sequence[str]) -> str:
+    """A head in as many lines as make it no wider than what stands below it, if its words are not."""
+    widths = [len(line) for cell in cells for line in cell.splitlines()]
+    # textwrap does not break at no-break spaces: a unit stays whole.
+    text = head.replace("/ s", "/\N{NO-BREAK SPACE}s")
+    return textwrap.fill(text, max([*widths, 1]), break_long_words=False)
+
+
 def render_study(study: Study) -> RenderableType:
-    """Everything that can be shown in text: large numbers, tables, then warnings and notes."""
+    """Everything that can be shown in text: title, large numbers, tables, then warnings and notes."""
     facts = Table.grid(padding=(0, 2))
     for fact in study.facts:
         facts.add_row(Text(fact.name), Text(fact.value, style="bold"), Text(fact.remark, style="dim"))
-    return Group(Text(study.lead), Text(), facts, *map(sheet_table, study.sheets), messages(study))
+    title = Text(study.title, style="bold")
+    return Group(title, Text(study.lead), Text(), facts, *map(sheet_table, study.sheets), messages(study))
 
 
 def render(result: SimulationResult) -> RenderableType:
-    """Everything: both tables, then warnings and notes.
+    """Everything: what was served on what, both tables, then warnings and notes.
 
     Complexity:
         O(n log n) for n requests.
     """
     summaries = [summarise(run) for run in result.runs]
-    return Group(comparison_table(summaries, result.times), miss_table(summaries), messages(result))
+    title = Text(subject(result.config), style="bold")
+    return Group(title, comparison_table(summaries, result.times), miss_table(summaries), messages(result))
 
 
 def _texts(row: Sequence[Cell]) -> list[Text]:

@@ -39,10 +39,16 @@ def main() -> None:
         cli(standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit("radixcache: interrupted")
+    except click.UsageError as error:
+        hint = "" if error.ctx is None else f" See {error.ctx.command_path} --help."
+        _fail(error.format_message() + hint)
     except click.ClickException as error:
         _fail(error.format_message())
-    except (RadixCacheError, OSError) as error:
+    except RadixCacheError as error:
         _fail(str(error))
+    except OSError as error:
+        known = error.filename is not None and error.strerror is not None
+        _fail(f"{error.filename}: {str(error.strerror).lower()}" if known else str(error))
     except MemoryError as error:
         _fail(f"out of memory: {error}")
 

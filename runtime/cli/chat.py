@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _COMMANDS: Final = ("/reset", "/quit")
 
 
-@click.command(name="chat")
+@click.command(name="chat", short_help="Talk to a model, and see what the cache spares.")
 @model_options
 @machine_options
 @sampling_options
@@ -35,7 +35,7 @@ def chat_command(**options: Any) -> None:
     When the conversation fills the model's context, its oldest turns are dropped until half is free.
     """
     params = sampling_of(options)
-    engine = open_engine(options)
+    engine, _ = open_engine(options)
     if engine.text is None or not engine.text.has_chat_template:
         raise InvalidConfig(f"the model {options['model']} has no chat template; `generate --raw` needs none")
     talk = Conversation(engine.text, max_tokens=engine.max_request_tokens, system=options["system"])

@@ -11,6 +11,7 @@ from runtime.cli.options import (
     hardware_options,
     pace_options,
     page_options,
+    refuse_idle_options,
     scheduler_options,
     setup_of,
     workload_options,
@@ -35,7 +36,7 @@ class CellsFailed(RadixCacheError, RuntimeError):
     """Some simulations of a comparison failed; the others are reported."""
 
 
-@click.command(name="compare")
+@click.command(name="compare", short_help="Policies, capacities and seeds side by side.")
 @workload_options
 @hardware_options
 @page_options
@@ -46,7 +47,7 @@ class CellsFailed(RadixCacheError, RuntimeError):
     default="lru",
     show_default=True,
     metavar="NAME,…",
-    help=f"Of {', '.join(EVICTION_POLICIES)}; or all.",
+    help=f"Eviction policies, of {', '.join(EVICTION_POLICIES)}; or all.",
 )
 @click.option(
     "--policies",
@@ -62,7 +63,7 @@ class CellsFailed(RadixCacheError, RuntimeError):
     metavar="TOKENS,…",
     help="Pools, in tokens or as shares of what fits into the GPU.",
 )
-@click.option("--seeds", default=3, show_default=True, help="So many seeds, from --seed on.")
+@click.option("--seeds", default=3, show_default=True, metavar="N", help="Number of seeds, from --seed on.")
 @click.option(
     "--warmup",
     default=0.1,
@@ -73,6 +74,7 @@ class CellsFailed(RadixCacheError, RuntimeError):
 @output_options("result.json", "report.html")
 def compare_command(**options: Any) -> None:
     """A grid of policies, capacities and seeds on one workload, in parallel processes."""
+    refuse_idle_options(options)
     setup = setup_of(options)
     grid = _grid(options, setup)
     workload, source = workload_of(options)

@@ -8,6 +8,7 @@ from runtime.cli.options import (
     capacity_options,
     cost_model_of,
     hardware_options,
+    refuse_idle_options,
     workload_options,
 )
 from runtime.cli.output import deliver, make_folder, output_options
@@ -22,7 +23,7 @@ from runtime.terminal import render_study as render_tables
 _KEPT = ("workload", "cost_model")
 
 
-@click.command(name="curve")
+@click.command(name="curve", short_help="Hit rate at every capacity, and which is enough.")
 @workload_options
 @hardware_options
 @capacity_options
@@ -40,6 +41,7 @@ _KEPT = ("workload", "cost_model")
 @output_options("curve.json", "curve.html")
 def curve_command(**options: Any) -> None:
     """Hit rate at every capacity, the optimum, and which capacity is enough."""
+    refuse_idle_options(options)
     setup = Setup(
         cost=cost_model_of(options), page_size=options["page_size"], capacity_tokens=options["capacity"]
     )

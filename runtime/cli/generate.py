@@ -1,6 +1,7 @@
 """`radixcache generate`: answers of a model, and what the cache had to do with them."""
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,13 +10,15 @@ from radixcache.errors import InvalidConfig
 from runtime.cli.model import machine_options, model_options, open_engine, sampling_of, sampling_options
 from runtime.cli.served import served_json, served_line
 from runtime.document import to_bytes
+from runtime.report.formatting import counted
 from runtime.simulation import versions
 
 if TYPE_CHECKING:
-    from runtime.engine import Completion, Engine, SamplingParams
+    from runtime.engine import Completion, SamplingParams, TorchMachine
+    from runtime.models import TextCodec
 
 
-@click.command(name="generate")
+@click.command(name="generate", short_help="Answer prompts with a model.")
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @model_options
 @machine_options
@@ -38,8 +41,12 @@ def generate_command(**options: Any) -> None:
     """Answer each PROMPT, or what stands on stdin; all prompts are served side by side."""
     prompts = options["prompts"] or (_from_stdin(),)
     params = sampling_of(options)
-    engine = open_engine(options)
-    token_ids = [_encode(engine, prompt, options) for prompt in prompts]
+    engine, machine = open_engine(options)
+    text = engine.text
+    if text is None:
+        raise InvalidConfig(f"the model {options['model']} has no tokenizer")
+    chat = text.has_chat_template if options["chat"] is None else options["chat"]
+    token_ids = [_encode(text, prompt, options["system"], chat=chat) for prompt in prompts]
     found = []
     for number in range(options["repeat"]):
         completions = engine.generate(token_ids, params)
@@ -47,10 +54,12 @@ def generate_command(**options: Any) -> None:
         if not options["as_json"]:
             _show(completions, number, options["repeat"])
     if options["as_json"]:
-        click.echo(_document(options, params, found), nl=False)
+        click.echo(_document(options, machine, prompts, params, found, chat=chat), nl=False)
     failed = [each for completions in found for each in completions if each.error is not None]
     if failed:
-        raise click.ClickException(f"{len(failed)} answers failed, the first because: {failed[0].error}")
+        raise click.ClickException(
+            f"{counted(len(failed), 'answer')} failed, the first because: {failed[0].error}"
+        )
 
 
 def _from_stdin() -> str:
@@ -60,17 +69,13 @@ def _from_stdin() -> str:
     return text
 
 
-def _encode(engine: "Engine", prompt: str, options: dict[str, Any]) -> list[int]:
-    text = engine.text
-    if text is None:
-        raise InvalidConfig(f"the model {options['model']} has no tokenizer")
-    chat = text.has_chat_template if options["chat"] is None else options["chat"]
+def _encode(text: "TextCodec", prompt: str, system: str | None, *, chat: bool) -> list[int]:
     if not chat:
-        if options["system"] is not None:
+        if system is not None:
             raise InvalidConfig("--system needs a chat template, but prompts are taken as they are")
         return text.encode(prompt)
-    system = [] if options["system"] is None else [{"role": "system", "content": options["system"]}]
-    return text.encode_chat([*system, {"role": "user", "content": prompt}])
+    before = [] if system is None else [{"role": "system", "content": system}]
+    return text.encode_chat([*before, {"role": "user", "content": prompt}])
 
 
 def _show(completions: "list[Completion]", number: int, num_times: int) -> None:
@@ -83,13 +88,24 @@ def _show(completions: "list[Completion]", number: int, num_times: int) -> None:
         click.secho(f"[{served_line(completion)}]", dim=True)
 
 
-def _document(options: dict[str, Any], params: "SamplingParams", found: "list[list[Completion]]") -> bytes:
+def _document(
+    options: dict[str, Any],
+    machine: "TorchMachine",
+    prompts: Sequence[str],
+    params: "SamplingParams",
+    found: "list[list[Completion]]",
+    *,
+    chat: bool,
+) -> bytes:
     return to_bytes(
         {
             "schema": "radixcache.generation",
             "schema_version": 1,
-            "versions": versions(),
-            "model": options["model"],
+            "versions": versions() | machine.versions(),
+            "machine": machine.describe(),
+            "prompts": list(prompts),
+            "chat": chat,
+            "system": options["system"],
             "cache": {"num_pages": options["pages"], "page_size": options["page_size"]},
             "sampling": {
                 "max_new_tokens": params.max_new_tokens,

@@ -2,12 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-from click.core import ParameterSource
-
 from radixcache.errors import InvalidConfig
 from runtime.cli.model import DEFAULT_MODEL, device_memory, open_model, require_torch
-from runtime.cli.options import pace_of, scheduler_of
+from runtime.cli.options import pace_of, refuse_idle_options, scheduler_of, was_given
 from runtime.cli.workloads import arrivals_of, default_reading, first_of, generate, given_settings, load
 from runtime.simulation import Measurement, OnProgress, pool_of, run_measurement
 from runtime.workload import TraceOptions, Workload
@@ -46,6 +43,7 @@ class PreparedMeasurement:
     def __init__(self, options: dict[str, Any]) -> None:
         require_torch()
         options = torch_defaults(options)
+        refuse_idle_options(options, timeless=options["workload"] == BFCL)
         capacity = options["capacity"]
         cache = pool_of(
             _CAPACITY_TOKENS if capacity is None else capacity,
@@ -105,17 +103,13 @@ def torch_defaults(options: dict[str, Any]) -> dict[str, Any]:
         InvalidConfig: An option of the cost model was given; names it.
     """
     _refuse(_COST_MODEL_ONLY, "cost-model")
-    return options | {name: value for name, value in _DEFAULTS.items() if not _was_given(name)}
+    return options | {name: value for name, value in _DEFAULTS.items() if not was_given(name)}
 
 
 def _refuse(names: tuple[str, ...], engine: str) -> None:
     for name in names:
-        if _was_given(name):
+        if was_given(name):
             raise InvalidConfig(f"--{name.replace('_', '-')} is for --engine {engine}")
-
-
-def _was_given(name: str) -> bool:
-    return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def _workload(

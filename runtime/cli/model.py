@@ -10,7 +10,7 @@ from radixcache.errors import InvalidConfig
 from runtime.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from runtime.engine import Engine, SamplingParams
+    from runtime.engine import Engine, SamplingParams, TorchMachine
     from runtime.models import Decoder, TextCodec
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -26,7 +26,7 @@ _MODEL = (
     ),
 )
 _POOL = (
-    click.option("--pages", default=1024, show_default=True, help="Pages of KV."),
+    click.option("--pages", default=1024, show_default=True, help="Pages in the KV pool."),
     click.option("--page-size", default=16, show_default=True, help="Tokens a page holds."),
 )
 _MACHINE = (
@@ -54,9 +54,14 @@ _MACHINE = (
 )
 _SAMPLING = (
     click.option("--max-new-tokens", default=128, show_default=True, help="Tokens of an answer at most."),
-    click.option("--temperature", default=0.0, show_default=True, help="0: always the likeliest token."),
-    click.option("--top-p", default=1.0, show_default=True, help="Only the likeliest that reach this share."),
-    click.option("--top-k", type=int, help="Only the K likeliest tokens; by default all."),
+    click.option("--temperature", default=0.0, show_default=True, help="0: no draws, always the likeliest."),
+    click.option(
+        "--top-p",
+        default=1.0,
+        show_default=True,
+        help="Draw from the likeliest tokens that reach this probability together.",
+    ),
+    click.option("--top-k", type=int, help="Draw from the K likeliest tokens; by default from all."),
     click.option("--seed", type=int, help="Seed of the draws; by default 0."),
     click.option(
         "--stop",
@@ -126,20 +131,21 @@ def load_parts(model: str, dtype: str, device: str) -> "tuple[Decoder, TextCodec
     return load_model_and_text(model, getattr(torch, dtype), device)
 
 
-def open_engine(options: dict[str, Any]) -> "Engine":
-    """An engine for the model that the options name.
+def open_engine(options: dict[str, Any]) -> "tuple[Engine, TorchMachine]":
+    """An engine for the model that the options name, and what it runs on, for reports.
 
     Raises:
         RadixCacheError: See `open_model` and `runtime.engine.make_engine`.
     """
     require_torch()
-    from runtime.engine import EngineConfig, make_engine
+    from runtime.engine import EngineConfig, TorchMachine, make_engine
 
     config = EngineConfig(
         num_pages=options["pages"], page_size=options["page_size"], backend=options["backend"]
     )
     model, text = open_model(options)
-    return make_engine(model, config, text=text)
+    machine = TorchMachine(model, options["model"], backend=options["backend"])
+    return make_engine(model, config, text=text), machine
 
 
 def sampling_of(options: dict[str, Any]) -> "SamplingParams":

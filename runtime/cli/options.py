@@ -1,24 +1,34 @@
 """Options that several commands share, and what they say."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import InvalidConfig
 from runtime.cost import GPUS, MODELS, CostModel, find_gpu, find_model
+from runtime.cost.dtypes import DTYPE_BYTES
 from runtime.simulation import ClosedLoop, OpenLoop, Pace, Setup
 from runtime.workload import GENERATORS, TRACE_FORMATS
 from scheduler import QUEUE_POLICIES, PolicyOptions, SchedulerConfig
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_DEFAULTS: Final = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+
+DEFAULT_GPU: Final = "H100-SXM"
 
 
 def _names(table: Any) -> str:
     return ", ".join(table)
 
+
+_DTYPES: Final = _names(DTYPE_BYTES)
+_EVICTIONS: Final = _names(EVICTION_POLICIES)
+_FRACTIONS: Final = {field.name: field.default for field in fields(CostModel)}
 
 _WORKLOAD = (
     click.option("--workload", default="chat", show_default=True, help=f"Generator: {_names(GENERATORS)}."),
@@ -31,7 +41,9 @@ _WORKLOAD = (
     ),
     click.option("--trace", type=click.Path(path_type=Path), help="A recorded trace instead of a generator."),
     click.option(
-        "--format", "trace_format", help=f"Its format, if it cannot be told: {_names(TRACE_FORMATS)}."
+        "--format",
+        "trace_format",
+        help=f"Format of --trace, if it cannot be told: {_names(TRACE_FORMATS)}.",
     ),
     click.option("--tokenizer", type=click.Path(path_type=Path), help="tokenizer.json for traces of texts."),
     click.option(
@@ -39,7 +51,7 @@ _WORKLOAD = (
         type=float,
         default=0.1,
         show_default=True,
-        help="Sessions a second, where a trace has no common clock.",
+        help="Sessions a second, for a trace without a common clock.",
     ),
     click.option("--seed", default=0, show_default=True, help="Seed of everything that is drawn."),
     click.option(
@@ -47,25 +59,57 @@ _WORKLOAD = (
     ),
 )
 _HARDWARE = (
-    click.option("--model", default="Llama-3.1-8B", show_default=True, help=f"{_names(MODELS)}."),
-    click.option("--gpu", default="H100-SXM", show_default=True, help=f"{_names(GPUS)}."),
-    click.option("--tp", default=1, show_default=True, help="GPUs the model is split over."),
-    click.option("--weight-dtype", default="bf16", show_default=True, help="Format of the weights."),
-    click.option("--kv-dtype", default="bf16", show_default=True, help="Format of the KV."),
-    click.option("--flops-fraction", type=float, help="Achieved share of peak FLOP/s."),
-    click.option("--bandwidth-fraction", type=float, help="Achieved share of peak bandwidth."),
+    click.option("--model", default="Llama-3.1-8B", show_default=True, help=f"Model: {_names(MODELS)}."),
+    click.option("--gpu", default=DEFAULT_GPU, show_default=True, help=f"GPU: {_names(GPUS)}."),
+    click.option("--tp", default=1, show_default=True, help="Number of GPUs the model is split over."),
+    click.option(
+        "--weight-dtype",
+        default="bf16",
+        show_default=True,
+        help=f"Type of the weights: {_DTYPES}.",
+    ),
+    click.option(
+        "--kv-dtype",
+        default="bf16",
+        show_default=True,
+        help=f"Type of the KV: {_DTYPES}.",
+    ),
+    click.option(
+        "--flops-fraction",
+        type=float,
+        metavar="SHARE",
+        help=f"Achieved share of peak FLOP/s; by default {_FRACTIONS['flops_fraction']}.",
+    ),
+    click.option(
+        "--bandwidth-fraction",
+        type=float,
+        metavar="SHARE",
+        help=f"Achieved share of peak memory bandwidth; by default {_FRACTIONS['bandwidth_fraction']}.",
+    ),
 )
 _CAPACITY = (
     click.option(
-        "--capacity", type=int, metavar="TOKENS", help="KV pool; by default what fits into the GPU."
+        "--capacity",
+        type=int,
+        metavar="TOKENS",
+        help="Size of the KV pool; by default what fits into the GPU.",
     ),
 )
 _PAGES = (
     click.option("--page-size", default=16, show_default=True, help="Tokens a page holds."),
-    click.option("--partial-reuse", is_flag=True, help="Copy starts of pages that agree."),
+    click.option(
+        "--partial-reuse",
+        is_flag=True,
+        help="Where only the first tokens of a page agree, copy them.",
+    ),
 )
 _EVICTION = (
-    click.option("--eviction", default="lru", show_default=True, help=f"{_names(EVICTION_POLICIES)}."),
+    click.option(
+        "--eviction",
+        default="lru",
+        show_default=True,
+        help=f"Eviction policy: {_EVICTIONS}.",
+    ),
 )
 _POLICY = (
     click.option(
@@ -77,7 +121,10 @@ _SCHEDULER = (
         "--token-budget", default=8192, show_default=True, help="Tokens computed in one step at most."
     ),
     click.option(
-        "--chunk", type=int, metavar="TOKENS", help="Of one prompt in one step; by default as many."
+        "--chunk",
+        type=int,
+        metavar="TOKENS",
+        help="Tokens of one prompt in one step at most; by default --token-budget.",
     ),
     click.option("--max-running", default=256, show_default=True, help="Requests that run at once at most."),
     click.option(
@@ -111,8 +158,16 @@ _SCHEDULER = (
     ),
 )
 _PACE = (
-    click.option("--rate-scale", type=float, help="Sessions start so many times as densely (open loop)."),
-    click.option("--users", type=int, help="So many users, each starting a session when the last one ended."),
+    click.option(
+        "--rate-scale",
+        type=float,
+        help="Sessions start so many times as densely (open loop); by default 1.",
+    ),
+    click.option(
+        "--users",
+        type=int,
+        help="So many users, each starting a session when the last one ended.",
+    ),
 )
 _BOUNDS = (
     click.option(
@@ -122,6 +177,9 @@ _BOUNDS = (
         help="Reckon hit / ceiling and hit / optimum of each run.",
     ),
 )
+
+
+_FOR_TRACES: Final = ("trace_format", "tokenizer", "session_rate")
 
 
 def workload_options(command: _Command) -> _Command:
@@ -163,6 +221,30 @@ def _with(command: _Command, options: tuple[Callable[[_Command], _Command], ...]
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def was_given(name: str) -> bool:
+    """Whether the user gave an option of the command that runs."""
+    return click.get_current_context().get_parameter_source(name) not in _DEFAULTS
+
+
+def refuse_idle_options(options: dict[str, Any], *, timeless: bool = False) -> None:
+    """Refuse options of the workload that would change nothing.
+
+    Args:
+        options: Those of the command.
+        timeless: Whether the workload is no trace, but comes without times as some traces do.
+
+    Raises:
+        InvalidConfig: Names the option.
+    """
+    if options["trace"] is not None:
+        if was_given("workload"):
+            raise InvalidConfig(f"--workload names a generator, but --trace {options['trace']} was given")
+        return
+    for name in _FOR_TRACES:
+        if was_given(name) and not (timeless and name == "session_rate"):
+            raise InvalidConfig(f"--{name.removeprefix('trace_').replace('_', '-')} is for --trace")
 
 
 def setup_of(options: dict[str, Any]) -> Setup:

@@ -37,6 +37,11 @@ def make_folder(options: Mapping[str, Any]) -> None:
         options["out"].mkdir(parents=True, exist_ok=True)
 
 
+def console() -> Console:
+    """Where tables for people go."""
+    return Console(width=shutil.get_terminal_size(_PIPE_SIZE).columns)
+
+
 def deliver(
     options: Mapping[str, Any],
     *,
@@ -55,7 +60,7 @@ def deliver(
     Raises:
         OSError: A file cannot be written.
     """
-    console = Console(width=shutil.get_terminal_size(_PIPE_SIZE).columns)
+    shown = console()
     paths = []
     for name, content in files.items() if options["out"] is not None else ():
         paths.append(options["out"] / name)
@@ -63,6 +68,6 @@ def deliver(
     if options["as_json"]:
         click.echo(document, nl=False)
         return
-    console.print(tables)
+    shown.print(tables)
     for path in paths:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        shown.print(f"wrote {path}", highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from runtime.cli.options import (
     hardware_options,
     order_options,
     page_options,
+    refuse_idle_options,
     scheduler_options,
     setup_of,
     workload_options,
@@ -25,12 +26,16 @@ from runtime.report.study_plan import plan_study
 from runtime.simulation import Experiment, describe, notes_of, versions
 from runtime.terminal import render_study as render_tables
 
-_SMALL_GPU = "L40S"
+_GPU = "L40S"
 _NUM_SESSIONS = 400
 """Device and chat workload that go together: the one fills the other, in about a minute."""
 
 
-@click.command(name="plan", context_settings={"default_map": {"gpu": _SMALL_GPU}})
+@click.command(
+    name="plan",
+    short_help="Largest rate within latency limits.",
+    context_settings={"default_map": {"gpu": _GPU}},
+)
 @workload_options
 @hardware_options
 @capacity_options
@@ -63,8 +68,11 @@ _NUM_SESSIONS = 400
 def plan_command(**options: Any) -> None:
     """Largest rate within latency limits, and what another GiB of cache would buy.
 
-    The chat workload has 400 sessions here unless --set num_sessions says otherwise.
+    A rate means something only where the workload fills the GPU. The generated chat fills an L40S with 400
+    sessions, in a minute or two; the H100-SXM of the other commands would take thousands, in every probe. So
+    here L40S is the default of --gpu, and 400 that of --set num_sessions.
     """
+    refuse_idle_options(options)
     limits = Limits(ttft_s=options["ttft"], tpot_s=options["tpot"], percentile=options["percentile"])
     more_gib = _numbers(options["pools"])
     setup = replace(setup_of(options), baseline=False)

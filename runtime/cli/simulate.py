@@ -14,6 +14,7 @@ from runtime.cli.options import (
     order_options,
     pace_options,
     page_options,
+    refuse_idle_options,
     scheduler_options,
     setup_of,
     workload_options,
@@ -28,7 +29,7 @@ from runtime.simulation import Experiment, run_experiment
 from runtime.terminal import render as render_tables
 
 
-@click.command(name="simulate")
+@click.command(name="simulate", short_help="Serve a workload with the cache and without.")
 @click.option(
     "--engine",
     type=click.Choice(["cost-model", "torch"]),
@@ -76,6 +77,7 @@ def simulate_command(**options: Any) -> None:
 
 def _simulate(options: dict[str, Any]) -> SimulationResult:
     refuse_torch_options(options)
+    refuse_idle_options(options)
     experiment = _experiment(options)
     make_folder(options)
     with bars(dict.fromkeys(experiment.labels, experiment.workload.num_turns)) as on_progress:

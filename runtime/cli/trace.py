@@ -7,12 +7,13 @@ from typing import Any, Final, TypeVar
 
 import click
 import msgspec
-from rich.console import Console
 
 from radixcache.errors import InvalidArgument, InvalidConfig
+from runtime.cli.output import console
 from runtime.document import to_bytes
 from runtime.errors import TraceError
 from runtime.lab.trace_summary import summarise_trace
+from runtime.report.formatting import counted
 from runtime.report.study_trace import trace_study
 from runtime.terminal import render_study
 from runtime.workload import TRACE_FORMATS, Poisson, TraceOptions, Workload, load_trace
@@ -30,10 +31,11 @@ _INVALID: Final = 2
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _path = click.Path(path_type=Path)
+_file = click.Path(path_type=Path, dir_okay=False)
 _READING = (
     click.argument("file", type=_path),
     click.option(
-        "--format", "trace_format", help=f"Its format, if it cannot be told: {', '.join(TRACE_FORMATS)}."
+        "--format", "trace_format", help=f"Format of FILE, if it cannot be told: {', '.join(TRACE_FORMATS)}."
     ),
     click.option("--tokenizer", type=_path, help="tokenizer.json for traces of texts."),
     click.option(
@@ -41,7 +43,7 @@ _READING = (
         type=float,
         default=0.1,
         show_default=True,
-        help="Sessions a second, where a trace has no common clock.",
+        help="Sessions a second, for a trace without a common clock.",
     ),
     click.option("--seed", default=0, show_default=True, help="Seed of everything that is drawn."),
 )
@@ -58,7 +60,7 @@ def trace_command() -> None:
     """Look at recorded traffic, check, convert and anonymise it."""
 
 
-@trace_command.command()
+@trace_command.command(short_help="Name everything that is wrong with a trace.")
 @_reading
 @click.option(
     "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Violations shown at most."
@@ -74,7 +76,8 @@ def validate(limit: int, *, as_json: bool, **options: Any) -> None:
     else:
         for violation in found:
             click.echo(f"{violation}")
-        number = f"{len(found)} or more violations" if len(found) >= limit else f"{len(found)} violations"
+        full = len(found) >= limit
+        number = f"{len(found):,} or more violations" if full else counted(len(found), "violation")
         click.echo(f"{path}: {number if found else 'valid'} ({name})")
     if found:
         sys.exit(_INVALID)
@@ -93,11 +96,16 @@ def _verdict(path: Path, name: str, found: list[TraceError]) -> bytes:
     )
 
 
-@trace_command.command()
+@trace_command.command(short_help="Write a trace in another format.")
 @_reading
-@click.argument("out", type=_path)
+@click.argument("out", type=_file)
 @click.option(
-    "--to", "target", type=click.Choice([FORMAT_NAME, "mooncake"]), default=FORMAT_NAME, show_default=True
+    "--to",
+    "target",
+    type=click.Choice([FORMAT_NAME, "mooncake"]),
+    default=FORMAT_NAME,
+    show_default=True,
+    help="Format of OUT.",
 )
 @click.option(
     "--block-size",
@@ -107,7 +115,7 @@ def _verdict(path: Path, name: str, found: list[TraceError]) -> bytes:
 )
 def convert(out: Path, target: str, block_size: int | None, **options: Any) -> None:
     """Write FILE, of any format, to OUT; packed if its name ends in .gz."""
-    _require_other(options["file"], out)
+    _require_place(options["file"], out)
     workload = _workload(options)
     if target == FORMAT_NAME:
         header, requests = native_lines(workload, block_size)
@@ -121,15 +129,22 @@ def convert(out: Path, target: str, block_size: int | None, **options: Any) -> N
     _report(num_requests, out)
 
 
-@trace_command.command(name="anonymise")
+@trace_command.command(name="anonymise", short_help="Keep only lengths, times and who shares with whom.")
 @_reading
-@click.argument("out", type=_path)
+@click.argument("out", type=_file)
 @click.option("--salt", metavar="TEXT", help="The secret, 8 bytes or more; other users may see it in `ps`.")
 @click.option("--salt-file", type=_path, help="A file with the secret.")
 @click.option(
     "--shift/--no-shift", default=True, show_default=True, help="Let the first request arrive at 0."
 )
-@click.option("--round", "round_s", type=float, default=0.0, metavar="SECONDS", help="Round times down.")
+@click.option(
+    "--round",
+    "round_s",
+    type=float,
+    default=0.0,
+    metavar="SECONDS",
+    help="Round times down; by default not.",
+)
 @click.option("--keep-kinds", is_flag=True, help="Leave the names of kinds of requests.")
 def anonymise_command(
     out: Path,
@@ -142,7 +157,7 @@ def anonymise_command(
     **options: Any,
 ) -> None:
     """Write FILE to OUT with nothing but lengths, times and who shares with whom."""
-    _require_other(options["file"], out)
+    _require_place(options["file"], out)
     key = KeyedHash(_salt(salt, salt_file))
     kept = AnonymiseOptions(shift=shift, round_s=round_s, keep_kinds=keep_kinds)
     header, lines = _native(options)
@@ -151,7 +166,7 @@ def anonymise_command(
     _report(write_lines(out, _with_header(header, requests)) - 1, out)
 
 
-@trace_command.command()
+@trace_command.command(short_help="Sizes, pace and what a cache could find.")
 @_reading
 @click.option("--page-size", type=int, metavar="TOKENS", help="Tokens a page; by default a block, or 16.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -161,7 +176,7 @@ def describe(page_size: int | None, *, as_json: bool, **options: Any) -> None:
     if as_json:
         click.echo(summary.to_json(), nl=False)
     else:
-        Console().print(render_study(trace_study(summary)))
+        console().print(render_study(trace_study(summary)))
 
 
 def _trace_options(options: dict[str, Any]) -> TraceOptions:
@@ -200,10 +215,12 @@ def _salt(salt: str | None, salt_file: Path | None) -> bytes:
     return salt_file.read_bytes().strip()
 
 
-def _require_other(path: Path, out: Path) -> None:
+def _require_place(path: Path, out: Path) -> None:
+    if not out.parent.is_dir():
+        raise InvalidArgument(f"no such folder: {str(out.parent)!r}")
     if out.exists() and path.exists() and out.samefile(path):
         raise InvalidArgument(f"OUT is FILE: {out}")
 
 
 def _report(num_requests: int, out: Path) -> None:
-    click.echo(f"wrote {num_requests:,} requests to {out}")
+    click.echo(f"wrote {counted(num_requests, 'request')} to {out}")

@@ -71,7 +71,6 @@ def generate(
         InvalidConfig: No such setting, or a value is of another type.
         WorkloadError: A value lies outside its range.
     """
-    arrivals_of(options)  # it is not used here, but what is wrong is said all the same
     name = options["workload"]
     kind = find_generator(name)
     given, values = given_settings(options, kind)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from radixcache.errors import InvalidConfig
-from runtime.cost.gpus import Gpu
+from runtime.cost.gpus import GB, Gpu
 from runtime.cost.shape import ModelShape
 from runtime.errors import ModelDoesNotFit
 
@@ -117,10 +117,14 @@ class Placement:
         needed = self.fixed_bytes(chunk_tokens)
         return ModelDoesNotFit(
             f"{self.model.name} in {self.weight_dtype} does not fit on {self.tp} x "
-            f"{self.gpu.name}: its weights are {weights} bytes; one GPU would hold {needed} bytes "
-            f"with working memory, which leaves no page of KV in the {usable} bytes it may use; "
+            f"{self.gpu.name}: its weights are {_gb(weights)}; one GPU would hold {_gb(needed)} "
+            f"with working memory, which leaves no page of KV in the {_gb(usable)} it may use; "
             f"{way_out}",
             needed_bytes=needed,
             usable_bytes=usable,
             smallest_tp=smallest,
         )
+
+
+def _gb(num_bytes: int) -> str:
+    return f"{num_bytes / GB:,.1f} GB"

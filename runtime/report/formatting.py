@@ -3,6 +3,7 @@
 from typing import Final
 
 MISSING: Final = "\N{EN DASH}"
+_TO: Final = "\N{EN DASH}"
 _MINUS: Final = "\N{MINUS SIGN}"
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"
 _SCALES: Final = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
@@ -13,6 +14,11 @@ def count(value: float) -> str:
     if value != int(value) and abs(value) < 100:
         return f"{value:.1f}"
     return f"{round(value):,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of something: 1 request, 2,000 requests."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def short(value: float) -> str:
@@ -58,6 +64,12 @@ def change(ratio: float) -> str:
         return times(ratio)
     sign = "+" if ratio >= 1 else _MINUS
     return f"{sign}{abs(ratio - 1) * 100:.1f} %"
+
+
+def span(low: str, high: str) -> str:
+    """From one number to another, both as text; a unit that they share is said once."""
+    number, _, unit = low.partition(" ")
+    return f"{number if unit == high.partition(' ')[2] else low}{_TO}{high}"
 
 
 def _digits(value: float) -> str:

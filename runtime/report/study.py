@@ -4,6 +4,8 @@ It must not know any particular study.
 """
 
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from runtime.report.figure import Figure
@@ -35,12 +37,21 @@ class Sheet:
         columns: Heads.
         rows: As many texts in each as there are columns.
         remark: What to know about it; may be empty.
+        groups: What each row belongs to, where that stands above the rows instead of in a column; those of
+            a group follow each other. Empty: nothing.
     """
 
     title: str
     columns: list[str]
     rows: list[list[str]]
     remark: str = ""
+    groups: list[str] = field(default_factory=list)
+
+    def by_group(self) -> list[tuple[str, list[list[str]]]]:
+        """Each group and its rows; all of them under "" where there are no groups."""
+        names = self.groups or [""] * len(self.rows)
+        pairs = groupby(zip(names, self.rows, strict=True), key=itemgetter(0))
+        return [(name, [row for _, row in rows]) for name, rows in pairs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

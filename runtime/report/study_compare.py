@@ -1,12 +1,13 @@
 """A comparison of policies in words, tables and plots."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from runtime.lab.comparison import Comparison, Group, Range
 from runtime.report.figure import Figure, plain, tidy
-from runtime.report.formatting import MISSING, count, duration, rate, share
+from runtime.report.formatting import MISSING, count, duration, rate, share, span
 from runtime.report.study import Fact, Sheet, Study
+from runtime.report.subject import subject
 
 _COLUMNS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
     "hit_rate": ("hit rate", share),
@@ -16,11 +17,20 @@ _COLUMNS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
     "ttft_p99_s": ("TTFT p99", duration),
     "tpot_p99_s": ("TPOT p99", duration),
     "output_tokens_per_s": ("output tokens / s", rate),
-    "recomputed_tokens": ("recomputed", count),
-    "not_finished": ("not finished", count),
+    "recomputed_tokens": ("tokens recomputed", count),
+    "not_finished": ("requests not finished", count),
 }
+_SHEETS: Final = {
+    "What the cache finds": ("hit_rate", "of_ceiling", "of_optimum"),
+    "Latency and throughput (simulated)": ("ttft_p50_s", "ttft_p99_s", "tpot_p99_s", "output_tokens_per_s"),
+    "Preempted, or not finished": ("recomputed_tokens", "not_finished"),
+}
+"""Tables of a few columns each, so that they fit a terminal of 80 columns with ranges over seeds."""
+
 _LINEAR: Final = {"rangemode": "tozero"}
 _EXCEPTIONS: Final = ("recomputed_tokens", "not_finished")
+"""What is 0 where all is well, and needs no table then."""
+
 _COLORS: Final = ("$cache", "$baseline", "$other-1", "$other-2", "$miss-5", "$miss-6", "$miss-3", "$good")
 _DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
@@ -30,7 +40,7 @@ def compare_study(found: Comparison) -> Study:
     grid = found.grid
     return Study(
         command="compare",
-        title=_title(found),
+        title=subject(found.config),
         lead=f"Eviction policies: {len(grid.evictions)}, queue policies: {len(grid.policies)}, capacities: "
         f"{len(grid.capacities)}, seeds: {len(grid.seeds)}; every combination. The first "
         f"{share(found.warmup)} of the requests of each run warm the cache up and are not counted. Every "
@@ -40,17 +50,11 @@ def compare_study(found: Comparison) -> Study:
             _figure(found, "hit_rate", "Hit rate", {"tickformat": ".0%", "rangemode": "tozero"}),
             _figure(found, "ttft_p99_s", "TTFT p99, simulated seconds", {"type": "log"}),
         ],
-        sheets=[_groups(found), *_failures(found)],
+        sheets=[*_sheets(found), *_failures(found)],
         warnings=_warnings(found),
         notes=[*found.notes, *_notes(found)],
         config={**found.config, "versions": dict(found.versions)},
     )
-
-
-def _title(found: Comparison) -> str:
-    workload = found.config.get("workload")
-    name = workload.get("name") if isinstance(workload, dict) else None
-    return f"Policies on {name}" if name else "Policies"
 
 
 def _name(group: Group) -> str:
@@ -112,24 +116,29 @@ def _notes(found: Comparison) -> list[str]:
     return [warmup, bounds]
 
 
-def _groups(found: Comparison) -> Sheet:
-    shown = {metric: column for metric, column in _COLUMNS.items() if _is_shown(found, metric)}
+def _sheets(found: Comparison) -> list[Sheet]:
+    return [
+        _sheet(found, title, metrics)
+        for title, metrics in _SHEETS.items()
+        if any(_is_shown(found, metric) for metric in metrics)
+    ]
+
+
+def _sheet(found: Comparison, title: str, metrics: Sequence[str]) -> Sheet:
+    """All pairs of policies in the smallest pool, then in the next: what is compared stands together."""
+    groups = sorted(found.groups, key=lambda group: group.capacity_tokens)
     return Sheet(
-        title="Policies by capacity",
-        columns=["eviction · queue", "capacity (tokens)", *(name for name, _ in shown.values())],
+        title=title,
+        columns=["eviction · queue", *(_COLUMNS[metric][0] for metric in metrics)],
         rows=[
-            [
-                _name(group),
-                f"{group.capacity_tokens:,}",
-                *(_over_seeds(group.metrics[metric], show) for metric, (_, show) in shown.items()),
-            ]
-            for group in found.groups
+            [_name(group), *(_over_seeds(group.metrics[metric], _COLUMNS[metric][1]) for metric in metrics)]
+            for group in groups
         ],
+        groups=[f"{group.capacity_tokens:,} tokens" for group in groups],
     )
 
 
 def _is_shown(found: Comparison, metric: str) -> bool:
-    """Whether there is anything to see: what is 0 where all is well needs no column then."""
     values = [group.metrics[metric] for group in found.groups]
     return metric not in _EXCEPTIONS or any(each is not None and each.high for each in values)
 
@@ -138,7 +147,7 @@ def _over_seeds(values: Range | None, show: Callable[[float], str], between: str
     if values is None:
         return MISSING
     low, middle, high = show(values.low), show(values.median), show(values.high)
-    return middle if low == high else f"{middle}{between}{low} to {high}"
+    return middle if low == high else f"{middle}{between}{span(low, high)}"
 
 
 def _failures(found: Comparison) -> list[Sheet]:

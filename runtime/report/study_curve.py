@@ -6,6 +6,7 @@ from runtime.lab.capacities import Capacity, CapacityStudy
 from runtime.report.figure import Figure, tidy
 from runtime.report.formatting import MISSING, count, share, short
 from runtime.report.study import Fact, Sheet, Study
+from runtime.report.subject import subject
 
 _NOTES: Final = (
     (
@@ -47,7 +48,7 @@ def curve_study(found: CapacityStudy) -> Study:
     )
     return Study(
         command="curve",
-        title=_title(found),
+        title=subject(found.config),
         lead=f"Hit rate of {found.num_requests:,} requests with {found.prompt_tokens:,} prompt tokens at "
         "every capacity, served one after the other: no times, no queue, exactly what the cache finds.",
         facts=facts,
@@ -57,12 +58,6 @@ def curve_study(found: CapacityStudy) -> Study:
         notes=[*found.notes, *_NOTES],
         config={**found.config, "seed": found.seed, "versions": dict(found.versions)},
     )
-
-
-def _title(found: CapacityStudy) -> str:
-    workload = found.config.get("workload")
-    name = workload.get("name") if isinstance(workload, dict) else None
-    return str(name) if name else "a workload"
 
 
 def _model(found: CapacityStudy) -> str:
@@ -90,12 +85,12 @@ def _where(pool: Capacity) -> str:
 
 def _sheet(found: CapacityStudy) -> Sheet:
     rows = [("", each) for each in found.optima]
-    rows += [(f"{target.share * 100:g} % of the ceiling", target.reached) for target in found.targets]
-    rows.append(("modelled pool", found.pool))
+    rows += [(f"{target.share * 100:g} %", target.reached) for target in found.targets]
+    rows.append(("pool", found.pool))
     rows.sort(key=lambda row: row[1].capacity_tokens)
     return Sheet(
         title="Hit rate by capacity",
-        columns=["capacity (tokens)", "GiB", "LRU", "optimum", "LRU / optimum", "LRU / ceiling", "this is"],
+        columns=["capacity (tokens)", "GiB", "LRU", "optimum", "LRU / optimum", "LRU / ceiling", ""],
         rows=[
             [
                 count(each.capacity_tokens),
@@ -108,6 +103,7 @@ def _sheet(found: CapacityStudy) -> Sheet:
             ]
             for name, each in rows
         ],
+        remark="Pool: the modelled one. A percentage: the least capacity that finds so much of the ceiling.",
     )
 
 

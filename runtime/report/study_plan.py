@@ -8,6 +8,7 @@ from runtime.lab.probe import Probe
 from runtime.report.figure import Figure, tidy
 from runtime.report.formatting import MISSING, change, duration, rate, share
 from runtime.report.study import Fact, Sheet, Study
+from runtime.report.subject import subject
 
 _NOTES: Final = (
     (
@@ -30,7 +31,7 @@ def plan_study(plan: Plan) -> Study:
     limits = plan.limits
     return Study(
         command="plan",
-        title=_title(plan),
+        title=subject(plan.config),
         lead=f"The largest rate at which p{limits.percentile} TTFT stays within {duration(limits.ttft_s)} "
         f"and p{limits.percentile} TPOT within {duration(limits.tpot_s)}, found by bisection to "
         f"{share(plan.tolerance)} with {_num_probes(plan)} simulations. Every time and rate is simulated.",
@@ -47,24 +48,22 @@ def plan_study(plan: Plan) -> Study:
     )
 
 
-def _title(plan: Plan) -> str:
-    workload, cost = plan.config.get("workload"), plan.config.get("cost_model")
-    name = workload.get("name") if isinstance(workload, dict) else None
-    if not isinstance(cost, dict):
-        return str(name)
-    return f"{name} on {cost.get('gpu')} with {cost.get('model')}"
-
-
 def _num_probes(plan: Plan) -> int:
     return sum(len(pool.probes) for pool in plan.pools)
 
 
 def _rate(plan: Plan, best: Probe) -> str:
-    if plan.by == "users":
-        return f"{best.rate:,.0f}"
-    if best.sessions_per_s is None:
-        return f"{rate(best.rate)} x"
-    return f"{rate(best.sessions_per_s)} sessions/s"
+    return f"{_amount(plan, best)} {_unit(plan)}"
+
+
+def _amount(plan: Plan, probe: Probe) -> str:
+    return f"{probe.rate:,.0f}" if plan.by == "users" else rate(_x(plan, probe))
+
+
+def _unit(plan: Plan) -> str:
+    """What `_x` counts."""
+    first = plan.pools[0].probes[0]
+    return "users" if plan.by == "users" else "sessions / s" if first.sessions_per_s else "times as dense"
 
 
 def _facts(plan: Plan) -> list[Fact]:
@@ -75,7 +74,7 @@ def _facts(plan: Plan) -> list[Fact]:
     facts = [
         Fact(
             name="Users, most" if plan.by == "users" else "Largest rate of sessions",
-            value=_rate(plan, best).replace(" sessions/s", " / s"),
+            value=_rate(plan, best).removesuffix(" users").replace(" sessions", ""),
             remark=_offered(plan, best),
         ),
         Fact(
@@ -103,7 +102,7 @@ def _facts(plan: Plan) -> list[Fact]:
 def _offered(plan: Plan, best: Probe) -> str:
     if plan.by == "users":
         return f"{_show(best.arrived_per_s, rate)} requests / s"
-    return f"{_show(best.requests_per_s, rate)} requests / s, {best.rate:.3g} times the workload's own rate"
+    return f"{_show(best.requests_per_s, rate)} requests / s, {rate(best.rate)} times the workload's own rate"
 
 
 def _warnings(plan: Plan) -> list[str]:
@@ -111,8 +110,8 @@ def _warnings(plan: Plan) -> list[str]:
     first = plan.pools[0]
     if first.unbounded and first.best is not None:
         warnings.append(
-            f"The limits hold even at the highest rate tried ({first.best.rate:g}): the workload is too "
-            "short to fill this device."
+            f"The limits hold even at the highest rate tried ({_rate(plan, first.best)}): the workload is "
+            "too short to fill this device."
         )
     hasty = [pool.best for pool in plan.pools if pool.best is not None and not pool.best.steady]
     if hasty:
@@ -131,8 +130,7 @@ def _pools(plan: Plan) -> Sheet:
         columns=[
             "pool",
             "GiB",
-            "largest rate",
-            "requests / s",
+            f"{_unit(plan)}, most",
             "gain",
             "goodput / s",
             "hit rate",
@@ -148,12 +146,10 @@ def _pool_row(plan: Plan, pool: PoolPlan, first: Probe | None) -> list[str]:
     best, same = pool.best, pool.same_rate
     size = [name, f"{pool.gib:,.2f}"]
     if best is None:
-        return [*size, *[MISSING] * 5, _show(same.hit_rate if same else None, share)]
-    per_s = best.arrived_per_s if plan.by == "users" else best.requests_per_s
+        return [*size, *[MISSING] * 4, _show(same.hit_rate if same else None, share)]
     return [
         *size,
-        ("at least " if pool.unbounded else "") + _rate(plan, best),
-        _show(per_s, rate),
+        ("\N{GREATER-THAN OR EQUAL TO} " if pool.unbounded else "") + _amount(plan, best),
         change(best.rate / first.rate) if first is not None and pool.more_gib else MISSING,
         _show(best.goodput_per_s, rate),
         _show(best.hit_rate, share),
@@ -168,29 +164,25 @@ def _probes(plan: Plan) -> Sheet:
     return Sheet(
         title="Every probe",
         columns=[
-            "probe",
+            "#",
             "pool",
             "users" if plan.by == "users" else "rate",
             f"TTFT p{percent}",
             f"TPOT p{percent}",
             "goodput / s",
             "hit rate",
-            "hit / optimum",
-            "not finished",
             "limits hold",
         ],
         rows=[
             [
                 str(probe.number),
                 f"{pool.more_gib:+g} GiB" if pool.more_gib else "as given",
-                f"{probe.rate:.0f}" if plan.by == "users" else f"{probe.rate:.4g} x",
+                f"{probe.rate:.0f}" if plan.by == "users" else f"{probe.rate:.4g}",
                 _show(probe.ttft_s, duration),
                 _show(probe.tpot_s, duration),
                 _show(probe.goodput_per_s, rate),
                 _show(probe.hit_rate, share),
-                _show(probe.of_optimum, share),
-                f"{probe.num_unserved:,}",
-                "yes" if probe.holds else "no",
+                _verdict(probe),
             ]
             for pool, probe in rows
         ],
@@ -198,6 +190,12 @@ def _probes(plan: Plan) -> Sheet:
         if plan.by == "rate"
         else "",
     )
+
+
+def _verdict(probe: Probe) -> str:
+    if probe.holds:
+        return "yes"
+    return f"no, {probe.num_unserved:,} not finished" if probe.num_unserved else "no"
 
 
 def _latency_figure(plan: Plan, name: str, limit_s: float, of: Callable[[Probe], float | None]) -> Figure:
@@ -234,9 +232,7 @@ def _goodput_figure(plan: Plan) -> Figure:
 
 
 def _layout(plan: Plan, y: dict[str, Any]) -> dict[str, Any]:
-    first = plan.pools[0].probes[0]
-    title = "users" if plan.by == "users" else "sessions / s" if first.sessions_per_s else "times as dense"
-    return {"xaxis": {"type": "log", "title": {"text": title}}, "yaxis": y, "hovermode": "closest"}
+    return {"xaxis": {"type": "log", "title": {"text": _unit(plan)}}, "yaxis": y, "hovermode": "closest"}
 
 
 def _line(number: int, pool: PoolPlan, x: list[float], y: list[float]) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """What `radixcache trace describe` found, as text: facts and tables."""
 
+from collections.abc import Callable
+
 from runtime.lab.trace_summary import Spread, TraceSummary
+from runtime.report.formatting import count, counted, duration, share
 from runtime.report.study import Fact, Sheet, Study
 
 _COLUMNS = ["", "total", "mean", "median", "p90", "p99", "largest"]
@@ -11,10 +14,10 @@ def trace_study(summary: TraceSummary) -> Study:
     return Study(
         command="trace describe",
         title=f"Trace {summary.name}",
-        lead=f"{summary.name}: {summary.num_requests:,} requests of {summary.num_sessions:,} sessions.",
+        lead=f"{counted(summary.num_requests, 'request')} of {counted(summary.num_sessions, 'session')}.",
         facts=_facts(summary),
         figures=[],
-        sheets=[_sizes(summary), _times(summary), _kinds(summary)],
+        sheets=[sheet for sheet in (_sizes(summary), _times(summary), _kinds(summary)) if sheet.rows],
         warnings=[],
         notes=summary.notes,
     )
@@ -33,7 +36,7 @@ def _facts(summary: TraceSummary) -> list[Fact]:
         Fact(name="Arrivals", value=rate, remark=f"over {summary.duration_s:,.1f} s"),
         Fact(
             name="Ideal hit rate",
-            value=f"{summary.ideal_hit_rate:.1%}",
+            value=share(summary.ideal_hit_rate),
             remark=f"a cache without limit, pages of {summary.page_size} tokens",
         ),
         Fact(
@@ -44,7 +47,7 @@ def _facts(summary: TraceSummary) -> list[Fact]:
     ]
     return facts + [
         Fact(
-            name=f"{each.share:.0%} of the ideal",
+            name=f"{each.share * 100:g} % of the ideal",
             value=f"{each.capacity_tokens:,} tokens",
             remark="of LRU cache",
         )
@@ -56,13 +59,14 @@ def _sizes(summary: TraceSummary) -> Sheet:
     rows = {
         "prompt tokens": summary.prompt_tokens,
         "output tokens": summary.output_tokens,
-        "turns of a session": summary.turns,
+        "session turns": summary.turns,
     }
     return Sheet(
         title="Sizes",
         columns=_COLUMNS,
         rows=[
-            [name, f"{spread.total:,.0f}", *_values(spread, ",.0f", "mean")] for name, spread in rows.items()
+            [name, f"{spread.total:,.0f}", f"{spread.mean:,.1f}", *_others(spread, count)]
+            for name, spread in rows.items()
         ],
     )
 
@@ -70,17 +74,19 @@ def _sizes(summary: TraceSummary) -> Sheet:
 def _times(summary: TraceSummary) -> Sheet:
     rows = {"pause before a turn": summary.think_s, "page used again after": summary.reuse_after_s}
     return Sheet(
-        title="Times, in seconds",
+        title="Times",
         columns=_COLUMNS[:1] + _COLUMNS[2:],
-        rows=[[name, *_values(spread, ",.3g")] for name, spread in rows.items() if spread is not None],
+        rows=[
+            [name, duration(spread.mean), *_others(spread, duration)]
+            for name, spread in rows.items()
+            if spread is not None
+        ],
         remark="as if answers took no time; pages that a cache without limit finds",
     )
 
 
-def _values(spread: Spread, form: str, fine: str = "") -> list[str]:
-    """Mean, percentiles and largest; the mean with a decimal where asked."""
-    mean = f"{spread.mean:,.1f}" if fine else format(spread.mean, form)
-    return [mean, *(format(value, form) for value in (spread.p50, spread.p90, spread.p99, spread.largest))]
+def _others(spread: Spread, show: Callable[[float], str]) -> list[str]:
+    return [show(value) for value in (spread.p50, spread.p90, spread.p99, spread.largest)]
 
 
 def _kinds(summary: TraceSummary) -> Sheet:
@@ -88,5 +94,5 @@ def _kinds(summary: TraceSummary) -> Sheet:
     return Sheet(
         title="Kinds of requests",
         columns=["", "requests", "share"],
-        rows=[[kind, f"{count:,}", f"{count / total:.1%}"] for kind, count in summary.kinds.items()],
+        rows=[[kind, f"{number:,}", share(number / total)] for kind, number in summary.kinds.items()],
     )

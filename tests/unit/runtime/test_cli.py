@@ -6,6 +6,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -61,7 +62,10 @@ BAD_OPTIONS = {
     "no rate": (["--rate-scale", "0"], ["rate scale", "0.0"]),
     "negative rate": (["--rate-scale", "-1"], ["rate scale", "-1.0"]),
     "infinite rate": (["--rate-scale", "inf"], ["rate scale", "inf"]),
-    "negative session rate": (["--session-rate", "-1"], ["-1.0"]),
+    "session rate without a trace": (["--session-rate", "2"], ["--session-rate is for --trace"]),
+    "format without a trace": (["--format", "mooncake"], ["--format is for --trace"]),
+    "tokenizer without a trace": (["--tokenizer", "t.json"], ["--tokenizer is for --trace"]),
+    "generator beside a trace": (["--workload", "chat", "--trace", "t.jsonl"], ["--workload", "t.jsonl"]),
     "no users": (["--users", "0"], ["users", "0"]),
     "negative users": (["--users", "-7"], ["users", "-7"]),
     "users at a rate": (["--users", "3", "--rate-scale", "2"], ["--users", "--rate-scale"]),
@@ -159,8 +163,37 @@ def test_a_pool_too_large_for_this_machine(run, monkeypatch):
     assert_one_line(run(*SMALL), "out of memory: Unable to allocate 7 TiB")
 
 
-def test_no_command(run):
-    assert_one_line(run(verb=()), "Missing command")
+def test_a_session_rate_out_of_range(run):
+    Path("trace.jsonl").write_text(GOOD_LINE)
+    assert_one_line(run("--trace", "trace.jsonl", "--session-rate", "-1"), "-1.0")
+
+
+@pytest.mark.parametrize("name", ["curve", "plan", "compare"])
+def test_no_command_takes_an_option_that_would_change_nothing(run, name):
+    for arguments in (["--session-rate", "2"], ["--workload", "agents", "--trace", "trace.jsonl"]):
+        assert_one_line(run(*arguments, verb=(name,)), arguments[0], "--trace")
+
+
+def test_a_mistake_in_the_call_says_where_help_is(run):
+    assert_one_line(run(verb=()), "Missing command", "--help.")
+    assert_one_line(run(verb=("trace",)), "Missing command", "trace --help.")
+    assert_one_line(run("--policee", "lpm"), "--policee", "simulate --help.")
+
+
+def test_a_file_that_the_system_refuses_is_named_without_a_number(run):
+    Path("out/result.json").mkdir(parents=True)
+    assert_one_line(
+        run(*SMALL, "--no-baseline", "--out", "out"), "radixcache: out/result.json: is a directory"
+    )
+
+
+def test_help_cuts_no_sentence_at_80_columns_and_explains_every_option():
+    for group in (cli.cli, cli.cli.commands["trace"]):
+        text = CliRunner().invoke(group, ["--help"], terminal_width=80).output
+        assert "..." not in text.partition("Commands:")[2]
+    for name, command in {**cli.cli.commands, **cli.cli.commands["trace"].commands}.items():
+        missing = [each.opts for each in command.params if isinstance(each, click.Option) and not each.help]
+        assert missing == [], name
 
 
 def test_an_unknown_command(run):

@@ -3,6 +3,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 
 import pytest
@@ -153,6 +154,21 @@ def test_json_has_the_fields_of_every_completion(run, parts):
     assert document["completions"][2]["cached_tokens"] > 0
 
 
+def test_json_says_what_it_ran_on_as_a_measured_simulation_does(run, parts):
+    document = json.loads(run("generate", "one", "--json", "--system", "be kind", *SHORT)[1])
+    measured = run("simulate", "--engine", "torch", "--set", "num_sessions=1", "--no-baseline", "--json")[1]
+    simulated = json.loads(measured)
+    assert document["machine"] == simulated["config"]["machine"]
+    assert document["versions"] == simulated["versions"]
+    assert document["versions"]["torch"] == version("torch")
+    assert document["machine"]["device"] == "cpu"
+    assert document["machine"]["threads"] == torch.get_num_threads()
+    assert document["machine"]["model"]["name"] == "smollm2"
+    assert (document["prompts"], document["chat"], document["system"]) == (["one"], True, "be kind")
+    raw = json.loads(run("generate", "one", "--json", "--raw", *SHORT)[1])
+    assert (raw["chat"], raw["system"]) == (False, None)
+
+
 def test_a_seed_repeats_a_draw(run, parts):
     def texts(seed: str) -> list[str]:
         out = run("generate", "hi", "--json", "--temperature", "1.5", "--seed", seed, *SHORT)[1]
@@ -174,7 +190,7 @@ def test_an_answer_that_failed_is_shown_and_ends_in_exit_code_2(run, parts):
     code, out, err = run("generate", "hi", *SHORT)
     assert code == 2
     assert "failed: " in out
-    assert "1 answers failed" in err
+    assert "1 answer failed" in err
 
 
 def test_pages_that_do_not_fit_into_memory_are_one_line(run, parts, monkeypatch):
@@ -233,8 +249,9 @@ def test_the_comparison_computes_everything_and_leaves_the_cache_as_it_is(run, p
     engines: list[Engine] = []
 
     def keep(options):
-        engines.append(model.open_engine(options))
-        return engines[-1]
+        engine, machine = model.open_engine(options)
+        engines.append(engine)
+        return engine, machine
 
     monkeypatch.setattr(chat, "open_engine", keep)
     for more in ((), ("--no-cold",)):

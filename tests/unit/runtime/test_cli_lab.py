@@ -6,12 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from runtime import cli
+from runtime.cli.options import DEFAULT_GPU
+from runtime.lab import comparison
 from runtime.result import from_json
 from tests.unit.runtime.command_line import call
 
 SMALL = ("--set", "num_sessions=3", "--gpu", "L4", "--model", "Qwen3-0.6B")
+HARDWARE = ("model", "gpu", "tp", "weight_dtype", "kv_dtype", "flops_fraction", "bandwidth_fraction")
 COMMANDS = {
     "simulate": (*SMALL, "--no-baseline"),
     "curve": SMALL,
@@ -169,8 +173,6 @@ def test_a_plan_lists_every_probe(radixcache):
 
 
 def test_simulations_that_fail_are_told_after_the_others(radixcache, monkeypatch):
-    from runtime.lab import comparison
-
     def half_failed(call, jobs, **_):
         return ["Stalled: no way on" if job.policy == "lpm" else call(job) for job in jobs]
 
@@ -182,3 +184,79 @@ def test_simulations_that_fail_are_told_after_the_others(radixcache, monkeypatch
     assert "1 of 2 simulations failed" in stderr
     assert stderr.count("\n") == 1
     assert json.loads(Path("out/result.json").read_text())["cells"][1]["error"] == "Stalled: no way on"
+
+
+def test_an_option_of_the_hardware_has_one_default_but_for_what_plan_explains():
+    found: dict[str, set[object]] = {}
+    for name, command in cli.cli.commands.items():
+        if not any(option.name == "gpu" for option in command.params):
+            continue
+        context = command.make_context(name, [], **command.context_settings)
+        for option in HARDWARE:
+            found.setdefault(option, set()).add((context.params[option], name == "plan" and option == "gpu"))
+    assert set(found) == set(HARDWARE)
+    assert {len(values) for option, values in found.items() if option != "gpu"} == {1}
+    assert found["gpu"] == {(DEFAULT_GPU, False), ("L40S", True)}
+    help_text = " ".join(CliRunner().invoke(cli.cli, ["plan", "--help"]).output.split())
+    assert "L40S is the default of --gpu" in help_text
+    assert f"the {DEFAULT_GPU} of the other commands" in help_text
+    assert "[default: L40S]" in help_text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_tables_begin_with_what_was_served_on_what(radixcache, name):
+    assert radixcache(name, *COMMANDS[name])[1].startswith("chat on L4 with Qwen3-0.6B\n")
+
+
+WIDE = {
+    **COMMANDS,
+    "simulate": SMALL,
+    "compare": (
+        *(
+            "--set",
+            "num_sessions=30",
+            "--gpu",
+            "L4",
+            "--model",
+            "Qwen3-0.6B",
+            "--workers",
+            "1",
+            "--seeds",
+            "2",
+        ),
+        *("--capacities", "16384,8192", "--evictions", "priority", "--policies", "fcfs,k-lpm"),
+        *("--rate-scale", "300", "--first", "10"),
+    ),
+}
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Simulations of a comparison without the processes, which take longer to start."""
+    monkeypatch.setattr(comparison, "run_all", lambda call, jobs, **_: [call(job) for job in jobs])
+
+
+def body(text: str) -> list[list[str]]:
+    """Cells of the rows of all tables, line by line; a cell that was broken is on two lines."""
+    rows = [line for line in text.splitlines() if line.startswith("\N{BOX DRAWINGS LIGHT VERTICAL}")]
+    return [[cell.strip() for cell in row.split("\N{BOX DRAWINGS LIGHT VERTICAL}")] for row in rows]
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_tables_fit_80_columns_with_no_cell_broken(radixcache, monkeypatch, in_process, name):
+    shown = {}
+    for columns in ("80", "300"):
+        monkeypatch.setenv("COLUMNS", columns)
+        shown[columns] = radixcache(name, *WIDE[name])[1]
+    assert max(map(len, shown["80"].splitlines())) <= 80
+    assert body(shown["80"]) == body(shown["300"]) != []
+
+
+def test_where_stdout_is_no_terminal_tables_are_as_wide_as_they_need_be(radixcache, monkeypatch, in_process):
+    monkeypatch.delenv("COLUMNS")
+    shown = radixcache("compare", *WIDE["compare"])[1]
+    assert max(len(line) for line in shown.splitlines() if "\N{BOX DRAWINGS LIGHT VERTICAL}" in line) <= 80
+    # Policies of one pool stand together, the smallest pool first.
+    names = [f"priority \N{MIDDLE DOT} {policy}" for policy in ("fcfs", "k-lpm")]
+    found = [row[1] for row in body(shown) if row[1]]
+    assert found == ["8,192 tokens", *names, "16,384 tokens", *names] * 2

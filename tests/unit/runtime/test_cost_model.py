@@ -212,8 +212,8 @@ def test_pool_is_what_weights_and_working_memory_leave() -> None:
     assert 350_000 < tokens < 450_000
 
 
-def test_weights_that_do_not_fit_name_the_bytes_and_the_smallest_degree_that_does() -> None:
-    with pytest.raises(ModelDoesNotFit, match=r"weights are 141107412992 bytes.*tp 4 would fit") as e:
+def test_weights_that_do_not_fit_name_their_size_and_the_smallest_degree_that_does() -> None:
+    with pytest.raises(ModelDoesNotFit, match=r"weights are 141\.1 GB.*tp 4 would fit") as e:
         CostModel(LLAMA_70B, H100, tp=2).pool_tokens()
     assert e.value.smallest_tp == 4
     assert e.value.needed_bytes > e.value.usable_bytes == 72 * 10**9

@@ -50,6 +50,18 @@ def test_rates_have_three_digits(value: float, text: str):
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        ("83.8 %", "87.6 %", f"83.8{DASH}87.6 %"),
+        ("980 ms", "1.20 s", f"980 ms{DASH}1.20 s"),
+        ("1", "2", f"1{DASH}2"),
+    ],
+)
+def test_a_span_says_a_unit_once_if_both_ends_have_it(low: str, high: str, text: str):
+    assert formatting.span(low, high) == text
+
+
+@pytest.mark.parametrize(
     ("name", "value", "verdict"),
     [
         ("TTFT p50", {"first_token_s": 1.6}, "better"),

@@ -56,6 +56,12 @@ def test_one_run_has_no_ratio():
     assert "ratio" not in shown(terminal.comparison_table([summarise(run())]))
 
 
+def test_the_title_names_the_machine_that_was_measured():
+    machine = {"device_name": "AMD EPYC", "model": {"name": "smollm2"}}
+    config = {"workload": {"name": "chat"}, "machine": machine}
+    assert shown(terminal.render(simulation(config=config))).startswith("chat on AMD EPYC with smollm2\n")
+
+
 def test_no_run_gives_tables_without_columns():
     assert "metric" in shown(terminal.render(simulation()))
 

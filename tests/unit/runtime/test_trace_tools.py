@@ -1,13 +1,18 @@
+import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from radixcache.errors import InvalidArgument
 from runtime import cli
 from runtime.lab import page_trace
-from runtime.lab.trace_summary import summarise_trace
+from runtime.lab.trace_summary import Spread, summarise_trace
+from runtime.report.study_trace import trace_study
+from runtime.terminal import render_study
 from runtime.workload import load_trace
 from runtime.workload.traces.anonymise import AnonymiseOptions
 from runtime.workload.traces.keyed import KeyedHash
@@ -136,7 +141,7 @@ def test_what_mooncake_cannot_say_is_said(run, trace, tmp_path) -> None:
         (["trace.jsonl", "trace.jsonl"], "OUT is FILE"),
         (["trace.jsonl", "out.jsonl", "--block-size", "0"], "block_size is an integer >= 1, got 0"),
         (["trace.jsonl", "out.jsonl", "--to", "mooncake", "--block-size", "16"], "512"),
-        (["trace.jsonl", "no/out.jsonl"], "no/"),
+        (["trace.jsonl", "no/out.jsonl"], "no such folder: 'no'"),
         (["trace.jsonl", "out.jsonl", "--to", "csv"], "csv"),
         (["trace.jsonl"], "OUT"),
     ],
@@ -289,3 +294,43 @@ def test_a_bad_page_size_is_one_line(run, trace) -> None:
     code, _, err = run("describe", "trace.jsonl", "--page-size", "0")
     assert (code, err.count("\n")) == (2, 1)
     assert "page_size" in err
+
+
+def test_out_in_a_folder_that_is_not_there_and_out_that_is_a_folder(run, trace) -> None:
+    for verb in (("convert",), ("anonymise", "--salt", "long enough")):
+        code, _, err = run(*verb, str(trace), "nowhere/out.jsonl")
+        assert (code, err) == (2, "radixcache: no such folder: 'nowhere'\n")
+        code, _, err = run(*verb, str(trace), ".")
+        assert code == 2
+        assert "'.' is a directory" in err
+
+
+def test_one_request_is_spoken_of_as_one(run, tmp_path) -> None:
+    (tmp_path / "one.jsonl").write_text(
+        '{"timestamp": 0, "input_length": 9, "output_length": 2, "hash_ids": [1]}'
+    )
+    assert run("convert", "one.jsonl", "out.jsonl")[1] == "wrote 1 request to out.jsonl\n"
+    out = run("describe", "one.jsonl")[1]
+    assert "one.jsonl" in out
+    assert "1 request of 1 session." in out
+    assert "0.0 %" in out
+    # Nothing is waited for, nothing is used again: no table without rows.
+    assert "Times" not in out
+    code, out, _ = run("validate", "one.jsonl", "--format", "radixcache")
+    assert (code, out.splitlines()[-1]) == (2, "one.jsonl: 1 violation (radixcache)")
+
+
+def test_a_description_fits_80_columns_with_no_cell_broken(trace) -> None:
+    large = Spread(total=144_793_823, mean=12_035.1, p50=6_909, p90=27_367, p99=85_401, largest=126_195)
+    summary = summarise_trace(load_trace(trace))
+    changed = dict.fromkeys(("prompt_tokens", "output_tokens", "turns", "think_s", "reuse_after_s"), large)
+    shown = io.StringIO()
+    Console(file=shown, width=80).print(render_study(trace_study(replace(summary, **changed))))
+    rows = [line for line in shown.getvalue().splitlines() if "126,195" in line or "35.1 h" in line]
+    assert [row.split("\N{BOX DRAWINGS LIGHT VERTICAL}")[1].strip() for row in rows] == [
+        "prompt tokens",
+        "output tokens",
+        "session turns",
+        "pause before a turn",
+        "page used again after",
+    ]
