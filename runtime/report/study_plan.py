@@ -165,23 +165,25 @@ def _probes(plan: Plan) -> Sheet:
         title="Every probe",
         columns=[
             "#",
-            "pool",
+            "more GiB",
             "users" if plan.by == "users" else "rate",
             f"TTFT p{percent}",
             f"TPOT p{percent}",
             "goodput / s",
             "hit rate",
+            "hit / optimum",
             "limits hold",
         ],
         rows=[
             [
                 str(probe.number),
-                f"{pool.more_gib:+g} GiB" if pool.more_gib else "as given",
+                f"{pool.more_gib:+g}" if pool.more_gib else "0",
                 f"{probe.rate:.0f}" if plan.by == "users" else f"{probe.rate:.4g}",
                 _show(probe.ttft_s, duration),
                 _show(probe.tpot_s, duration),
                 _show(probe.goodput_per_s, rate),
                 _show(probe.hit_rate, share),
+                _show(probe.of_optimum, share),
                 _verdict(probe),
             ]
             for pool, probe in rows
