@@ -7,8 +7,10 @@ from radixcache.errors import InvalidArgument, InvalidArgumentType
 from runtime.engine import FinishReason
 from runtime.executor import StepOutput
 from scheduler import PlanError
+from scheduler.errors import Interrupted
 from tests.unit.runtime.engine.serving import (
     Letters,
+    Ticks,
     assert_balanced,
     expected,
     meddle,
@@ -95,6 +97,105 @@ def test_a_request_that_is_aborted_while_its_step_runs(fails, bears_the_name_aga
     assert first.token_ids == expected(PROMPTS[0], 2)
     assert [each.token_ids for each in others] == [expected(PROMPTS[2], 5)] * bears_the_name_again
     assert [each.token_ids for each in ends["b"]] == [expected(PROMPTS[1], 6)]
+    assert_balanced(engine)
+
+
+@pytest.mark.parametrize("bears_the_name_again", [False, True])
+def test_an_executor_that_says_which_row_failed_runs_nothing_again(bears_the_name_again):
+    """Not even where the request is gone by then, and another bears its name: that one goes on."""
+    engine = toy_engine()
+    executor, error = engine._executor, ArithmeticError("no numbers")
+
+    def failing(plan, made):
+        bad = [row.request for row in plan.rows if list(row.request.prompt) == PROMPTS[0]]
+        if not bad or len(bad[0].output) != 2:
+            return made
+        if bears_the_name_again:
+            engine.abort("a")
+            engine.add_request(PROMPTS[2], wanted(5), request_id="a")
+        rest = {name: tokens for name, tokens in made.tokens.items() if name != "a"}
+        return StepOutput(rest, 0, {"a": error})
+
+    meddle(engine, failing)
+    engine.add_request(PROMPTS[0], wanted(6), request_id="a")
+    engine.add_request(PROMPTS[1], wanted(6), request_id="b")
+    num_steps, ends = 0, []
+    while not engine.is_idle:
+        num_steps += not engine.scheduler.is_idle
+        ends += [chunk.completion for chunk in engine.step() if chunk.completion is not None]
+    assert executor.num_calls == num_steps
+    first = next(end for end in ends if end.token_ids == expected(PROMPTS[0], 2))
+    assert first.error is (None if bears_the_name_again else error)
+    assert expected(PROMPTS[1], 6) in [end.token_ids for end in ends]
+    assert (expected(PROMPTS[2], 5) in [end.token_ids for end in ends]) == bears_the_name_again
+    assert_balanced(engine)
+
+
+@pytest.mark.parametrize("how", ["a stranger failed", "it brings tokens too", "others bring none"])
+def test_an_executor_that_contradicts_itself_about_who_failed_is_run_again_row_by_row(how):
+    engine = toy_engine()
+
+    def failing(plan, made):
+        if len(plan.rows) < 3:
+            return made
+        name = plan.rows[1].request.request_id
+        rest = {other: tokens for other, tokens in made.tokens.items() if other != name}
+        says = {
+            "a stranger failed": (rest, {name: ValueError(), "stranger": ValueError()}),
+            "it brings tokens too": (made.tokens, {name: ValueError()}),
+            "others bring none": ({}, {name: ValueError()}),
+        }
+        tokens_of, errors = says[how]
+        return StepOutput(tokens_of, 0, errors)
+
+    found = meddle(engine, failing).generate(PROMPTS, wanted(4))
+    assert [each.token_ids for each in found] == [expected(prompt, 4) for prompt in PROMPTS]
+    assert_balanced(engine)
+
+
+@pytest.mark.parametrize("way", ["generate", "stream", "step"])
+def test_an_interrupt_within_the_scheduler_comes_through_and_the_engine_says_so_from_then_on(way):
+    def interrupts(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    engine = toy_engine()
+    engine.add_request(PROMPTS[1], wanted(3))
+    engine.step()
+    engine.cache.subscribe(type("Interrupts", (), dict.fromkeys(["published", "evicted"], interrupts))())
+    ways = {
+        "generate": lambda: engine.generate(PROMPTS, wanted(4)),
+        "stream": lambda: list(engine.stream(PROMPTS[0], wanted(4))),
+        "step": lambda: (engine.add_request(PROMPTS[0]), engine.step()),
+    }
+    with pytest.raises(KeyboardInterrupt):
+        ways[way]()
+    with pytest.raises(Interrupted, match="commit was interrupted by KeyboardInterrupt"):
+        engine.step()
+
+
+@pytest.mark.parametrize("read", range(1, 40))
+def test_an_interrupt_while_the_clock_is_read_leaves_no_plan_open(read):
+    class Interrupts(Ticks):
+        left = 0
+
+        def now_ps(self):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return super().now_ps()
+
+    clock = Interrupts()
+    engine = toy_engine(clock=clock, prefill_chunk_tokens=5)
+    names = [engine.add_request(prompt, wanted(5)) for prompt in PROMPTS]
+    clock.left = read
+    chunks = []
+    while not engine.is_idle:
+        try:
+            chunks += engine.step()
+        except KeyboardInterrupt:
+            assert clock.left == 0
+    found = run(engine, chunks)
+    assert [found[name].token_ids for name in names] == [expected(prompt, 5) for prompt in PROMPTS]
     assert_balanced(engine)
 
 
