@@ -60,6 +60,8 @@ class PrefixCache:
     def __init__(self, config: CacheConfig) -> None:
         self.config = config
         self._state = CacheState(config)
+        self.observer_errors = self._state.observer_errors
+        """What observers raised; a scheduler holds it back until its call is complete."""
         self.events: EventLog | None = None
         """The numbered event stream, where the configuration asks for one."""
         if config.max_events:

@@ -15,6 +15,8 @@ class CacheObserver(Protocol):
     """Told of every change of the set of cached pages, after the change is complete.
 
     An observer may peek, never change. Page ids survive splits and merges, so nothing else is reported.
+    It should not raise: once all observers were told, the verb breaks off with it, and its sequence has to be
+    aborted. Within a verb of a scheduler it waits until that verb is complete.
     """
 
     def published(

@@ -14,6 +14,7 @@ from radixcache.events import CacheObserver
 from radixcache.misses import Anchor, GhostTable, InFlight
 from radixcache.namespace import Namespace
 from radixcache.node import PAGE_ID_BYTES, Node, Root
+from radixcache.observer_errors import ObserverErrors
 from radixcache.stats import Counters, PageCounts
 from radixcache.tokens import TOKEN_BYTES, Tokens
 from radixcache.tree import RadixTree, Victim
@@ -31,6 +32,7 @@ class CacheState:
         self.page_bytes = config.page_size * TOKEN_BYTES
         self.counters = Counters()
         self.observers: list[CacheObserver] = []
+        self.observer_errors = ObserverErrors()
         self.live: dict[int, Sequence] = {}
         self.time: float | None = None
         self.sequence_numbers = count(1)
@@ -178,16 +180,35 @@ class CacheState:
         parent_page = anchor if isinstance(anchor, int) else None
         run = np.frombuffer(pages.tobytes(), dtype=np.int32)
         depth = node.end - len(pages)
+        errors = self.observer_errors
         for observer in self.observers:
-            observer.published(node.root.namespace, parent_page, run, Tokens.trusted(tokens), depth)
+            try:
+                observer.published(node.root.namespace, parent_page, run, Tokens.trusted(tokens), depth)
+            except BaseException as error:  # noqa: BLE001  # the others are told all the same
+                errors.note(observer, error)
+        if errors.noted:
+            errors.settle()
 
     def _tell_evicted(self, victims: list[Victim]) -> None:
-        for observer in self.observers:  # the event log comes first, and is told everything
+        errors = self.observer_errors
+        for observer in self.observers:
             for root, anchor, depth, pages, _ in victims:
                 surviving = anchor if isinstance(anchor, int) else None
-                observer.evicted(root.namespace, np.frombuffer(pages, dtype="<i4"), surviving, depth)
+                run = np.frombuffer(pages, dtype="<i4")
+                try:
+                    observer.evicted(root.namespace, run, surviving, depth)
+                except BaseException as error:  # noqa: BLE001
+                    errors.note(observer, error)
+        if errors.noted:
+            errors.settle()
 
     def tell_cleared(self, namespace: Namespace, *, everything: bool) -> None:
         """Report that a namespace, or all, was cleared."""
+        errors = self.observer_errors
         for observer in self.observers:
-            observer.cleared(namespace, everything=everything)
+            try:
+                observer.cleared(namespace, everything=everything)
+            except BaseException as error:  # noqa: BLE001
+                errors.note(observer, error)
+        if errors.noted:
+            errors.settle()

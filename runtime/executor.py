@@ -1,7 +1,8 @@
 """What runs a plan: the protocol, and the executor that only reckons how long it would take."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from scheduler import Request, StepPlan
 from scheduler.plan import Decodes
 
 _TOKEN_END = 2**31
+_NO_ERRORS: Final[Mapping[str, Exception]] = MappingProxyType({})
 
 
 class StepOutput(NamedTuple):
@@ -21,10 +23,12 @@ class StepOutput(NamedTuple):
     Attributes:
         tokens: Generated tokens by request id, for each row that generates.
         elapsed_ps: How long it took. Unit: picoseconds.
+        errors: Why a row brought nothing that counts, by request id; the other rows are as they should be.
     """
 
     tokens: Mapping[str, Sequence[int] | Tokens]
     elapsed_ps: int
+    errors: Mapping[str, Exception] = _NO_ERRORS
 
 
 class Executor(Protocol):
@@ -33,7 +37,8 @@ class Executor(Protocol):
     def execute(self, plan: StepPlan) -> StepOutput:
         """Run the copies of a plan, then its rows.
 
-        An executor that raises has computed nothing that counts; the plan is then discarded.
+        An executor that raises has computed nothing that counts; the plan is then discarded. Where it knows
+        which rows failed, it names them in `errors` instead, and the other rows count.
         """
         ...
 

@@ -60,7 +60,22 @@ class Stalled(RadixCacheError, RuntimeError):
 
 
 class ReentrantCall(RadixCacheError, RuntimeError):
-    """An observer called the scheduler that was telling it something. That call changed nothing."""
+    """Somebody whom a call told or asked, as an observer, called the scheduler. That changed nothing."""
+
+
+class Interrupted(RadixCacheError, RuntimeError):
+    """An earlier call broke off halfway: make scheduler and cache anew. `__cause__` is what broke it off.
+
+    Attributes:
+        verb: Which call.
+    """
+
+    def __init__(self, verb: str, cause: BaseException) -> None:
+        super().__init__(
+            f"{verb} was interrupted by {cause!r} and is half done: make scheduler and cache anew"
+        )
+        self.verb = verb
+        self.__cause__ = cause
 
 
 class WrongThread(RadixCacheError, RuntimeError):

@@ -8,7 +8,8 @@ from scheduler.request import Request
 class SchedulerObserver(Protocol):
     """Told of every request that comes or ends, after the change is complete.
 
-    An observer may read the request, never change it, and it must not raise.
+    An observer may read the request, never change it, nor call the scheduler. It should not raise: the verb
+    is completed all the same, and raises that then.
     """
 
     def submitted(self, request: Request, now: float) -> None:

@@ -2,7 +2,6 @@
 
 from radixcache import PrefixCache, Sequence
 from scheduler.config import SchedulerConfig
-from scheduler.guard import Guard
 from scheduler.line import WaitingLine
 from scheduler.observer import SchedulerObserver
 from scheduler.plan import OutputSource
@@ -17,7 +16,6 @@ class Roster:
         cache: Where prefixes are found.
         config: Settings of the scheduler.
         output_source: Says which tokens a request generates; see `Running`.
-        guard: Knows that observers are being told.
 
     Attributes:
         line: Those who wait.
@@ -27,7 +25,7 @@ class Roster:
     """
 
     def __init__(
-        self, cache: PrefixCache, config: SchedulerConfig, output_source: OutputSource | None, guard: Guard
+        self, cache: PrefixCache, config: SchedulerConfig, output_source: OutputSource | None
     ) -> None:
         self.line = WaitingLine(cache, config)
         self.running = Running(cache.config.page_size, output_source)
@@ -35,7 +33,7 @@ class Roster:
         self.observers: list[SchedulerObserver] = []
         self._requests: dict[str, Request] = {}
         self._next_number = 0
-        self._guard = guard
+        self._errors = cache.observer_errors
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -52,9 +50,13 @@ class Roster:
         self._next_number += 1
         self._requests[request.request_id] = request
         self.line.join(request)
-        with self._guard.telling():
-            for observer in self.observers:
+        for observer in self.observers:
+            try:
                 observer.submitted(request, now)
+            except BaseException as error:  # noqa: BLE001  # the others are told all the same
+                self._errors.note(observer, error)
+        if self._errors.noted:
+            self._errors.settle()
 
     def admit(self, request: Request, sequence: Sequence, now: float) -> None:
         """A request that waits runs from now on, with a sequence whose pages are reserved."""
@@ -99,6 +101,10 @@ class Roster:
             self.num_ended += 1
             self.line.stop_leading(request)
         del self._requests[request.request_id]
-        with self._guard.telling():
-            for observer in self.observers:
+        for observer in self.observers:
+            try:
                 observer.ended(request, now)
+            except BaseException as error:  # noqa: BLE001
+                self._errors.note(observer, error)
+        if self._errors.noted:
+            self._errors.settle()

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from radixcache import PrefixCache, Tokens
 from radixcache.errors import InvalidArgument
 from scheduler.config import SchedulerConfig
-from scheduler.errors import InvalidRequest, PlanError, QueueFull, RequestTooLong
+from scheduler.errors import InvalidRequest, PlanError, QueueFull, RequestTooLong, Stalled
 from scheduler.expectation import Expectation, OutputLengths
-from scheduler.guard import Guard
+from scheduler.guard import Guard, guarded
 from scheduler.observer import SchedulerObserver
 from scheduler.outputs import checked_outputs
 from scheduler.plan import Decodes, Horizon, Outputs, OutputSource, Row, StepPlan
@@ -19,6 +19,11 @@ from scheduler.running import take_in
 
 class Scheduler:
     """Decides which tokens of which requests are computed next. One thread; no device, no clock.
+
+    Verbs raise `WrongThread` in a second thread, and `ReentrantCall` within another verb, as when an observer
+    of the scheduler or of the cache calls back; that changed nothing. What an observer raises is raised once
+    the verb is complete. Whatever else breaks a verb off halfway, such as a `KeyboardInterrupt`, leaves
+    scheduler and cache half changed: every later verb raises `Interrupted`.
 
     There are no phases: every running request has known tokens without KV, and each step computes some of
     them within a token budget. `schedule` makes a plan, an executor runs it, `commit` takes in the outputs.
@@ -51,8 +56,8 @@ class Scheduler:
         output_source: OutputSource | None = None,
     ) -> None:
         self.config = config
-        self._guard = Guard()
-        self._roster = Roster(cache, config, output_source, self._guard)
+        self._guard = Guard(cache.observer_errors)
+        self._roster = Roster(cache, config, output_source)
         self._lengths: Expectation = OutputLengths() if expectation is None else expectation
         self._planner = StepPlanner(cache, config, self._roster, self._lengths)
         self._open_plan: StepPlan | None = None
@@ -95,6 +100,7 @@ class Scheduler:
 
     # Coming and going
 
+    @guarded
     def submit(self, request: Request, now: float) -> None:
         """Let a request wait.
 
@@ -102,12 +108,11 @@ class Scheduler:
             QueueFull: As many wait as may.
             RequestTooLong: It can never fit, not even alone; says the largest length that can.
             InvalidRequest: Its id is taken, or it was submitted before.
-            WrongThread: Called from a second thread.
+            WrongThread, ReentrantCall, Interrupted: See `Scheduler`.
 
         Complexity:
             O(prompt) memcmp and O(log waiting).
         """
-        self._guard.require()
         if self._roster.find(request.request_id) is not None or request.state is not RequestState.NEW:
             raise InvalidRequest(f"request {request.request_id!r} was submitted before")
         if self.config.max_waiting is not None and self.num_waiting >= self.config.max_waiting:
@@ -116,8 +121,10 @@ class Scheduler:
         num_tokens = len(request.prompt) + (request.max_new_tokens or 1) - last_token_has_no_kv
         if num_tokens > self.max_tokens:
             raise RequestTooLong(request.request_id, num_tokens, self.max_tokens)
+        self._guard.is_changing = True
         self._roster.join(request, now)
 
+    @guarded
     def abort(self, request_id: str, now: float, *, error: Exception | None = None) -> bool:
         """End a request, in whatever state. What it published stays cached.
 
@@ -128,11 +135,14 @@ class Scheduler:
 
         Returns:
             Whether it was there to be ended.
+
+        Raises:
+            WrongThread, ReentrantCall, Interrupted: See `Scheduler`.
         """
-        self._guard.require()
         request = self._roster.find(request_id)
         if request is None:
             return False
+        self._guard.is_changing = True
         request.error = error
         failed = error is not None and request.state is RequestState.RUNNING
         self._roster.end(request, RequestState.FAILED if failed else RequestState.ABORTED, now)
@@ -140,6 +150,7 @@ class Scheduler:
 
     # Planning
 
+    @guarded
     def schedule(self, now: float, horizon: Horizon | None = None) -> StepPlan:
         """Plan the next step: running requests first, oldest first, then as many new ones as fit.
 
@@ -153,18 +164,27 @@ class Scheduler:
         Raises:
             PlanError: The plan before was not committed.
             Stalled: Requests wait, and `max_empty_plans` plans in a row could not run any.
-            WrongThread: Called from a second thread.
+            WrongThread, ReentrantCall, Interrupted: See `Scheduler`.
+            Exception: An observer raised it; the plan is discarded, and the next call plans anew.
         """
-        self._guard.require()
         if self._open_plan is not None:
             raise PlanError(f"plan {self._open_plan.number} is neither committed nor discarded")
-        plan = self._planner.plan(now, horizon)
-        if plan:
+        guard = self._guard
+        guard.is_changing = True
+        try:
+            plan = self._planner.plan(now, horizon)
+        except Stalled:
+            guard.is_changing = False  # the plan was complete, and empty
+            raise
+        if guard.errors.noted:
+            self._give_up(plan)  # nobody will get it
+        elif plan:
             self._open_plan = plan
         return plan
 
     # Taking in
 
+    @guarded
     def commit(self, plan: StepPlan, outputs: Outputs, now: float) -> list[Request]:
         """Take in what a step brought: its KV is written, its tokens are known.
 
@@ -179,17 +199,21 @@ class Scheduler:
 
         Raises:
             PlanError: Not the open plan, or the outputs do not fit it. Nothing changed.
-            WrongThread: Called from a second thread.
+            WrongThread, ReentrantCall, Interrupted: See `Scheduler`.
+            Exception: An observer raised it; the step is taken in, and each request says whether it finished.
         """
-        self._guard.require()
         self._require_open(plan)
-        running = self._roster.running
+        guard, running = self._guard, self._roster.running
         steady = running.steady
-        if steady is not None and steady.take_in(outputs):
+        tokens_of_all = None if steady is None else steady.tokens_in(outputs)
+        if steady is not None and tokens_of_all is not None:
+            guard.is_changing = True
             self._open_plan = None
+            steady.take_in(tokens_of_all)
             self._count_outputs(steady.requests, 1)
             return []
         taken = checked_outputs(plan, outputs)
+        guard.is_changing = True
         self._open_plan = running.steady = None
         self._count_on(plan.decodes)
         finished = []
@@ -227,33 +251,39 @@ class Scheduler:
             request.sequence.publish()
             self._roster.line.lead(request)
 
+    @guarded
     def finish(self, request_id: str, now: float) -> None:
         """End a request that generated a stop token; its output is complete and cached.
 
         Raises:
             InvalidRequest: No such request runs, or a plan is open.
+            WrongThread, ReentrantCall, Interrupted: See `Scheduler`.
         """
         request = self._running_between_plans(request_id)
+        self._guard.is_changing = True
         self._roster.running.wake(request)
         self._lengths.add(len(request.output))
         self._roster.end(request, RequestState.FINISHED, now)
 
+    @guarded
     def preempt(self, request_id: str) -> None:
         """Throw a running request back to waiting; what it computed is published first.
 
         Raises:
             InvalidRequest: No such request runs, or a plan is open.
-            WrongThread: Called from a second thread.
+            WrongThread, ReentrantCall, Interrupted: See `Scheduler`.
         """
-        self._roster.throw_back(self._running_between_plans(request_id), PreemptReason.PRIORITY)
+        request = self._running_between_plans(request_id)
+        self._guard.is_changing = True
+        self._roster.throw_back(request, PreemptReason.PRIORITY)
 
     def _running_between_plans(self, request_id: str) -> Request:
-        self._guard.require()
         request = self._roster.find(request_id)
         if request is None or request.state is not RequestState.RUNNING or self._open_plan is not None:
             raise InvalidRequest(f"request {request_id!r} does not run between two plans")
         return request
 
+    @guarded
     def discard(self, plan: StepPlan) -> list[Request]:
         """Give up a plan whose step failed: nothing of it counts as computed.
 
@@ -264,10 +294,15 @@ class Scheduler:
 
         Raises:
             PlanError: Not the open plan.
+            WrongThread, ReentrantCall, Interrupted: See `Scheduler`.
         """
-        self._guard.require()
         self._require_open(plan)
+        self._guard.is_changing = True
         self._open_plan = None
+        return self._give_up(plan)
+
+    def _give_up(self, plan: StepPlan) -> list[Request]:
+        """Throw back who waits for copies of a plan that is not run."""
         targets = {copy.target for copy in plan.copies}
         thrown_back = []
         for row in plan.rows:

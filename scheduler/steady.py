@@ -80,18 +80,8 @@ class SteadyDecodes:
         parts = zip(self.requests, self._starts.tolist(), repeat(1), repeat(1), strict=False)
         return dict(zip(self._numbers, map(tuple.__new__, repeat(Row), parts), strict=False))
 
-    def take_in(self, outputs: Outputs) -> bool:
-        """Every request got the token that `outputs` has for it.
-
-        Returns:
-            `False` where somebody reaches its limit with it, or the outputs are not plainly one token for
-            each: then nothing changed.
-        """
-        if self._steps_left <= 1:
-            return False
-        tokens = self._tokens_in(outputs)
-        if tokens is None:
-            return False
+    def take_in(self, tokens: Tokens) -> None:
+        """Every request got a token, in their order; nobody reaches its limit with it, see `tokens_in`."""
         self._steps_left -= 1
         self._num_steps += 1
         self._starts += 1
@@ -103,11 +93,14 @@ class SteadyDecodes:
             sequence.advance(1)
             request.output.append(token)
             request.ever_computed = stop
-        return True
 
-    def _tokens_in(self, outputs: Outputs) -> Tokens | None:
-        """One token for each request, in their order, if that is what there is."""
-        if type(outputs) is not dict or outputs.keys() != set(self._ids):
+    def tokens_in(self, outputs: Outputs) -> Tokens | None:
+        """One token for each request, in their order; changes nothing.
+
+        Returns:
+            `None` where somebody reaches its limit, or the outputs are not plainly one token for each.
+        """
+        if self._steps_left <= 1 or type(outputs) is not dict or outputs.keys() != set(self._ids):
             return None
         found = [outputs[request_id] for request_id in self._ids]
         kinds = set(map(type, found))

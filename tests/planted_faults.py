@@ -330,8 +330,35 @@ FAULTS = (
     Fault(
         "outputs are taken in although they fit no row",
         "scheduler.py",
-        "        taken = checked_outputs(plan, outputs)\n        self._open_plan = ",
-        "        self._open_plan = None\n        taken = checked_outputs(plan, outputs)\n        self._open_plan = ",
+        "        taken = checked_outputs(plan, outputs)\n        guard.is_changing = True\n",
+        "        self._open_plan = None\n        taken = checked_outputs(plan, outputs)\n        guard.is_changing = True\n",
+        "scheduler",
+    ),
+    Fault(
+        "an observer that raises hides what it was told from the others",
+        "state.py",
+        "                errors.note(observer, error)\n        if errors.noted:\n            errors.settle()\n\n    def tell_cleared",
+        "                raise\n\n    def tell_cleared",
+    ),
+    Fault(
+        "whoever is told within a call may call",
+        "guard.py",
+        "        if self.verb is not None:\n",
+        "        if False:\n",
+        "scheduler",
+    ),
+    Fault(
+        "a call that broke off leaves no mark",
+        "guard.py",
+        "            if guard.is_changing:\n",
+        "            if False:\n",
+        "scheduler",
+    ),
+    Fault(
+        "a plan that nobody gets stays open",
+        "scheduler.py",
+        "            self._give_up(plan)  # nobody will get it\n",
+        "            self._open_plan = plan\n",
         "scheduler",
     ),
 )

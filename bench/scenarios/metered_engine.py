@@ -7,7 +7,7 @@ from torch import Tensor
 from bench.harness.meter import Meter
 from bench.harness.timing import Samples
 from bench.scenarios.served_model import ServedModel, wrapped_engine
-from runtime.engine import Chunk, EngineConfig, Sampler, SamplingParams
+from runtime.engine import Chunk, EngineConfig, Sampler, SamplingError, SamplingParams
 from runtime.executor import Executor, StepOutput
 from runtime.models import Decoder
 from runtime.models.ports import Attention, CacheT
@@ -37,7 +37,9 @@ class MeteredSampler(Sampler):
 
     meter: Meter
 
-    def sample(self, request_ids: Sequence[str], places: Sequence[int], logits: Tensor) -> list[int]:
+    def sample(
+        self, request_ids: Sequence[str], places: Sequence[int], logits: Tensor
+    ) -> list[int | SamplingError]:
         """See `Sampler`."""
         return self.meter.time(super().sample, request_ids, places, logits)
 

@@ -1,6 +1,7 @@
 """The engine: requests in, tokens and texts out."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from radixcache import Namespace, NullPrefixCache, PrefixCache, Tokens
@@ -18,7 +19,8 @@ from runtime.engine.live import EndedRequests, LiveRequest
 from runtime.engine.sampling import Sampler, SamplingParams
 from runtime.executor import Executor
 from runtime.models import Decoder, TextCodec
-from scheduler import Request, RequestState, Scheduler, SchedulerConfig
+from scheduler import PlanError, Request, RequestState, Scheduler, SchedulerConfig
+from scheduler.errors import Interrupted
 
 Prompt: TypeAlias = "str | TokenSource"
 """A text, or token ids."""
@@ -27,7 +29,8 @@ Prompt: TypeAlias = "str | TokenSource"
 class Engine:
     """Serves requests on one model: scheduler, prefix cache, executor and sampler in one loop.
 
-    One thread. Between calls of `step`, `generate` or `stream` nothing happens. A step that raises, or brings
+    One thread. Between calls of `step`, `generate` or `stream` nothing happens. A row whose logits are no
+    numbers fails its request alone, and the others keep what the step brought. A step that raises, or brings
     what its plan does not allow, is run again row by row: only the requests whose rows do so then fail, and
     everybody else goes on. So does everybody else where a tokenizer cannot decode what a request generated.
 
@@ -232,6 +235,7 @@ class Engine:
 
         Raises:
             Stalled: See `Scheduler.schedule`.
+            Interrupted: A call of the scheduler broke off halfway, see `Scheduler`: make the engine anew.
         """
         self._run_step()
         chunks, self._outbox = self._outbox, []
@@ -293,9 +297,10 @@ class Engine:
             self._give_up([live])
 
     def _give_up(self, awaited: Sequence[LiveRequest]) -> None:
-        for live in awaited:
-            if live.completion is None:
-                self.abort(live.request.request_id)
+        with suppress(Interrupted):  # what interrupted is on its way already
+            for live in awaited:
+                if live.completion is None:
+                    self.abort(live.request.request_id)
 
     def _run_step(self) -> None:
         try:
@@ -306,18 +311,21 @@ class Engine:
     def _advance(self) -> None:
         now = self._now()
         self.cache.advance_time(now)
-        plan = self.scheduler.schedule(now)
-        if not plan:
-            return
+        plan = None
         try:
+            plan = self.scheduler.schedule(now)
+            if not plan:
+                return
             tokens, errors = execute_isolated(self._executor, plan)
+            now = self._now()
+            for request, error in errors.items():
+                self._fail(request, error, now)
+            self.scheduler.commit(plan, tokens, now)
         except BaseException:
-            self.scheduler.discard(plan)
+            if plan is not None:
+                with suppress(PlanError, Interrupted):  # taken in already, or nobody can tell
+                    self.scheduler.discard(plan)
             raise
-        now = self._now()
-        for request, error in errors.items():
-            self._fail(request, error, now)
-        self.scheduler.commit(plan, tokens, now)
         for row in plan.rows:
             live = self._live_of(row.request)
             if live is not None and live.num_read < len(row.request.output):

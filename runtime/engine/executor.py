@@ -10,6 +10,7 @@ from torch import Tensor
 from radixcache import PageCopy
 from runtime.attention import AttentionBackend, MetadataBuilder, rows_to_compute
 from runtime.clock import Clock
+from runtime.engine.errors import SamplingError
 from runtime.engine.sampling import Sampler
 from runtime.executor import StepOutput
 from runtime.kv_pool import KVPool
@@ -44,8 +45,10 @@ class TorchExecutor:
         start_ps = self._clock.now_ps()
         self._copy(plan.copies)
         rows = rows_to_compute(plan)
-        tokens = self._compute(rows) if rows else {}
-        return StepOutput(tokens, self._clock.now_ps() - start_ps)
+        chosen = self._compute(rows) if rows else {}
+        tokens = {name: [each] for name, each in chosen.items() if not isinstance(each, SamplingError)}
+        errors = {name: each for name, each in chosen.items() if isinstance(each, SamplingError)}
+        return StepOutput(tokens, self._clock.now_ps() - start_ps, errors)
 
     def take_prompt_logprobs(self, request_id: str) -> npt.NDArray[np.float32] | None:
         """Log-probabilities of a prompt's tokens, float32 of shape [prompt], NaN for the first; once."""
@@ -55,7 +58,7 @@ class TorchExecutor:
         if copies:
             self._pool.copy(copies)
 
-    def _compute(self, rows: Sequence[Row]) -> dict[str, list[int]]:
+    def _compute(self, rows: Sequence[Row]) -> dict[str, int | SamplingError]:
         metadata = self._metadata.build(rows)
         self._attention.plan(metadata)
         device = self.model.device
@@ -78,7 +81,7 @@ class TorchExecutor:
             [len(request.output) for request in requests],
             logits[: len(generating)],
         )
-        return {request.request_id: [token] for request, token in zip(requests, chosen, strict=True)}
+        return {request.request_id: each for request, each in zip(requests, chosen, strict=True)}
 
     def _is_scored(self, row: Row) -> bool:
         """Whether the prompt's log-probabilities are wanted, and this row computes some of them."""

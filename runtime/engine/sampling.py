@@ -126,7 +126,9 @@ class Sampler:
         entry = self._params.get(request_id)
         return entry is not None and entry[0].prompt_logprobs
 
-    def sample(self, request_ids: Sequence[str], places: Sequence[int], logits: Tensor) -> list[int]:
+    def sample(
+        self, request_ids: Sequence[str], places: Sequence[int], logits: Tensor
+    ) -> list[int | SamplingError]:
         """One token for each row; the likeliest for a request that was not added.
 
         Args:
@@ -134,18 +136,23 @@ class Sampler:
             places: Output tokens each had before.
             logits: float32 of shape [k, vocab].
 
-        Raises:
-            SamplingError: Logits of a row are not finite; names the request.
+        Returns:
+            For each row its token; where the row's largest logit is not finite, an error instead, which
+            names the request.
         """
-        tokens: list[int] = logits.argmax(dim=-1).tolist()
+        likeliest: list[int] = logits.argmax(dim=-1).tolist()
+        chosen: list[int | SamplingError] = []
         for row, (request_id, place) in enumerate(zip(request_ids, places, strict=True)):
-            likeliest = float(logits[row, tokens[row]])
-            if not np.isfinite(likeliest):
-                raise SamplingError(f"request {request_id!r}: its largest logit is {likeliest}")
+            token = likeliest[row]
+            largest = float(logits[row, token])
             params, seed = self._params.get(request_id, (None, 0))
-            if params is not None and params.temperature > 0:
-                tokens[row] = _draw(logits[row], params, seed, place)
-        return tokens
+            if not np.isfinite(largest):
+                chosen.append(SamplingError(f"request {request_id!r}: its largest logit is {largest}"))
+            elif params is not None and params.temperature > 0:
+                chosen.append(_draw(logits[row], params, seed, place))
+            else:
+                chosen.append(token)
+        return chosen
 
 
 def _draw(logits: Tensor, params: SamplingParams, seed: int, place: int) -> int:

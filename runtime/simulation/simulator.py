@@ -127,6 +127,8 @@ class Simulation:
         if not plan:
             return
         output = self._executor.execute(plan)
+        for error in output.errors.values():
+            raise error
         tally.num_steps += plan.num_steps
         tally.busy_ps += output.elapsed_ps
         tally.output_tokens += sum(map(len, output.tokens.values()))

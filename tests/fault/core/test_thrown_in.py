@@ -48,6 +48,59 @@ def test_an_observer_that_raises_leaves_a_sound_cache(calls: int) -> None:
     assert cache.pages.free == 4
 
 
+class Told:
+    """An observer that keeps what it is told, and then raises."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = list(errors)
+        self.events: list[str] = []
+
+    def _tell(self, event: str) -> None:
+        self.events.append(event)
+        if self.errors:
+            raise self.errors.pop()
+
+    def published(self, *told: object) -> None:
+        self._tell("published")
+
+    def evicted(self, *told: object) -> None:
+        self._tell("evicted")
+
+    def cleared(self, *told: object, everything: bool) -> None:
+        self._tell("cleared")
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+@pytest.mark.parametrize("event", ["published", "evicted", "cleared"])
+def test_all_observers_are_told_although_one_raises_and_the_first_error_goes_on(
+    event: str, error: type[BaseException]
+) -> None:
+    cache = make_cache(num_pages=8, page_size=1)
+    put(cache, [1, 2, 3])
+    put(cache, [1, 4, 5])
+    first, second = error("first"), ValueError("second")
+    told = [Told(), Told(first), Told(second), Told()]
+    for each in told:
+        cache.subscribe(each)
+
+    def publish() -> None:
+        with begin(cache, [6]):
+            pass
+
+    verbs = {
+        "published": publish,
+        "evicted": lambda: cache.evict(5),
+        "cleared": cache.reset,
+    }
+    with pytest.raises(error) as caught:
+        verbs[event]()
+    assert caught.value is first
+    assert [each.events for each in told] == [[event] * (2 if event == "evicted" else 1)] * 4
+    cache.evict(8)
+    cache.reset()
+    assert cache.pages.free == 8
+
+
 @pytest.mark.parametrize("verb", ["publish", "close", "fork"])
 def test_after_an_observer_raised_in_a_verb_the_sequence_can_be_aborted(verb: str) -> None:
     cache = make_cache(num_pages=4, page_size=2)

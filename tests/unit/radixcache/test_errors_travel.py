@@ -6,6 +6,7 @@ from radixcache import OutOfPages, RadixCacheError
 from radixcache.errors import InvariantViolation, UnknownName
 from runtime.errors import TraceError
 from scheduler import QueueFull, RequestTooLong
+from scheduler.errors import Interrupted
 
 
 @pytest.mark.parametrize(
@@ -15,6 +16,7 @@ from scheduler import QueueFull, RequestTooLong
         InvariantViolation(["I1 one", "I2 two"]),
         RequestTooLong("a", 9, 8),
         QueueFull("a", 8),
+        Interrupted("commit", KeyboardInterrupt()),
         TraceError("trace.jsonl", 3, "is no JSON"),
         UnknownName("model", "lama", ["Llama"]),
         RadixCacheError("plain"),

@@ -113,4 +113,4 @@ def test_no_output_is_made_up_for_a_request_that_may_go_on_for_ever():
 
 def test_an_empty_plan_takes_no_time():
     output = CostModelExecutor(small_cost()).execute(Loop().schedule())
-    assert output == ({}, 0)
+    assert output == ({}, 0, {})

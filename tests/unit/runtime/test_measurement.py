@@ -127,9 +127,15 @@ def test_without_a_limit_a_simulation_refuses_nothing_for_its_context() -> None:
     assert simulate(workload((0.0, [turn(0, 61, 4)]))).requests[0].status == "finished"
 
 
-def test_a_failing_machine_ends_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> StepOutput:
-        raise ArithmeticError("no number")
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_failing_machine_ends_the_measurement(monkeypatch: pytest.MonkeyPatch, raises: bool) -> None:
+    """Also where only a row of it fails."""
+
+    def fail(_: Parrot, plan: StepPlan) -> StepOutput:
+        error = ArithmeticError("no number")
+        if raises:
+            raise error
+        return StepOutput({}, 1, {plan.rows[0].request.request_id: error})
 
     monkeypatch.setattr(Parrot, "execute", fail)
     with pytest.raises(ArithmeticError, match="no number"):

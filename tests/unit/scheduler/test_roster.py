@@ -2,7 +2,6 @@ import pytest
 
 from radixcache import CacheConfig, PrefixCache
 from scheduler import PreemptReason, Request, RequestState, SchedulerConfig
-from scheduler.guard import Guard
 from scheduler.roster import Roster
 
 
@@ -11,7 +10,7 @@ class World:
 
     def __init__(self) -> None:
         self.cache = PrefixCache(CacheConfig(num_pages=8, page_size=2))
-        self.roster = Roster(self.cache, SchedulerConfig(), None, Guard())
+        self.roster = Roster(self.cache, SchedulerConfig(), None)
         self.roster.observers.append(self)
         self.told: list[str] = []
 

@@ -175,21 +175,71 @@ def test_copies_that_raise_fail_those_who_need_them(model, always):
     assert_balanced(engine)
 
 
-def test_logits_that_are_no_numbers_fail_their_request_alone(model):
-    """The pass is then run again for each row: nobody else's tokens change."""
-    poison = [5, 6, 7]
+class Spoiled:
+    """A model whose passes are counted, and that gives a request no numbers once it has so many tokens.
 
-    def spoil(token_ids, logits):
-        if 42 in token_ids.tolist():
-            logits[-1] = float("nan")
+    The request is known by its first token, 42, and rows of it by their positions.
+    """
 
+    def __init__(self, model: Decoder, engine: Engine, at: int, value: float) -> None:
+        self._model, self._engine, self._at, self._value = model, engine, at, value
+        self.config, self.dtype, self.device = model.config, model.dtype, model.device
+        self.num_passes = self.num_spoiled = 0
+
+    def forward(self, *arguments):
+        self.num_passes += 1
+        logits = self._model.forward(*arguments)
+        rows = self._engine.scheduler._open_plan.rows
+        generating = [row.request for row in rows if row.max_tokens]
+        for place, request in enumerate(generating):
+            if request.prompt.numpy()[0] == 42 and len(request.output) == self._at:
+                logits[place] = self._value
+                self.num_spoiled += 1
+        return logits
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("at", [0, 1, 4])
+@pytest.mark.parametrize("chunk", [None, 5])
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_logits_that_are_no_numbers_fail_their_request_alone_and_cost_no_second_pass(
+    model, value, at, chunk, temperature
+):
+    bad = [42, *range(10)]
+    prompts = [PROMPT, bad, PROMPT[:7], [*PROMPT[:9], 3, 1]]
+    params = [plain(8, temperature=temperature, seed=place) for place in range(4)]
+    engines = [engine_of(model, prefill_chunk_tokens=chunk) for _ in range(2)]
+    passes = [Spoiled(model, engine, at, value) for engine in engines]
+    for engine, spoiled in zip(engines, passes, strict=True):
+        engine._executor.model = spoiled
+    found = engines[0].generate(prompts, params)
+    without = engines[1].generate(
+        [prompt for prompt in prompts if prompt is not bad],
+        [each for prompt, each in zip(prompts, params, strict=True) if prompt is not bad],
+    )
+    failed = found.pop(1)
+    assert [each.token_ids for each in found] == [each.token_ids for each in without]
+    assert (failed.finish_reason, len(failed.token_ids)) == (FinishReason.ERROR, at)
+    assert isinstance(failed.error, SamplingError)
+    assert f"its largest logit is {value}" in str(failed.error)
+    assert (passes[0].num_spoiled, passes[1].num_spoiled) == (1, 0)
+    assert passes[0].num_passes == passes[1].num_passes
+    computed_before = len(bad) if at else 0 if chunk is None else 10
+    assert failed.computed_tokens == computed_before
+    cache, namespace = engines[0].cache, engines[0]._namespace(None)
+    published = cache.peek([*bad, *failed.token_ids, 0], namespace).matched_len
+    assert published == computed_before // 4 * 4
+    assert_balanced(engines[0])
+
+
+def test_every_row_bad_fails_everybody_in_one_pass(model):
     engine = engine_of(model)
-    engine._executor.model = Watched(model, spoil)
-    prompts = [PROMPT, [*poison, 42]]
-    found = engine.generate(prompts, plain(4))
-    (cold,) = engine_of(model, cache=False).generate([PROMPT], plain(4))
-    assert found[0].token_ids == cold.token_ids
-    assert isinstance(found[1].error, SamplingError)
+    spoiled = Spoiled(model, engine, 0, float("nan"))
+    engine._executor.model = spoiled
+    found = engine.generate([[42, place, 5] for place in range(5)], plain(4))
+    assert {type(each.error) for each in found} == {SamplingError}
+    assert [f"request 'request-{place}'" in str(each.error) for place, each in enumerate(found)] == [True] * 5
+    assert spoiled.num_passes == 1
     assert_balanced(engine)
 
 

@@ -7,8 +7,10 @@ from radixcache.errors import InvalidArgument, InvalidArgumentType
 from runtime.engine import FinishReason
 from runtime.executor import StepOutput
 from scheduler import PlanError
+from scheduler.errors import Interrupted
 from tests.unit.runtime.engine.serving import (
     Letters,
+    Ticks,
     assert_balanced,
     expected,
     meddle,
@@ -95,6 +97,52 @@ def test_a_request_that_is_aborted_while_its_step_runs(fails, bears_the_name_aga
     assert first.token_ids == expected(PROMPTS[0], 2)
     assert [each.token_ids for each in others] == [expected(PROMPTS[2], 5)] * bears_the_name_again
     assert [each.token_ids for each in ends["b"]] == [expected(PROMPTS[1], 6)]
+    assert_balanced(engine)
+
+
+@pytest.mark.parametrize("way", ["generate", "stream", "step"])
+def test_an_interrupt_within_the_scheduler_comes_through_and_the_engine_says_so_from_then_on(way):
+    def interrupts(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    engine = toy_engine()
+    engine.add_request(PROMPTS[1], wanted(3))
+    engine.step()
+    engine.cache.subscribe(type("Interrupts", (), dict.fromkeys(["published", "evicted"], interrupts))())
+    ways = {
+        "generate": lambda: engine.generate(PROMPTS, wanted(4)),
+        "stream": lambda: list(engine.stream(PROMPTS[0], wanted(4))),
+        "step": lambda: (engine.add_request(PROMPTS[0]), engine.step()),
+    }
+    with pytest.raises(KeyboardInterrupt):
+        ways[way]()
+    with pytest.raises(Interrupted, match="commit was interrupted by KeyboardInterrupt"):
+        engine.step()
+
+
+@pytest.mark.parametrize("read", range(1, 40))
+def test_an_interrupt_while_the_clock_is_read_leaves_no_plan_open(read):
+    class Interrupts(Ticks):
+        left = 0
+
+        def now_ps(self):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return super().now_ps()
+
+    clock = Interrupts()
+    engine = toy_engine(clock=clock, prefill_chunk_tokens=5)
+    names = [engine.add_request(prompt, wanted(5)) for prompt in PROMPTS]
+    clock.left = read
+    chunks = []
+    while not engine.is_idle:
+        try:
+            chunks += engine.step()
+        except KeyboardInterrupt:
+            assert clock.left == 0
+    found = run(engine, chunks)
+    assert [found[name].token_ids for name in names] == [expected(prompt, 5) for prompt in PROMPTS]
     assert_balanced(engine)
 
 
@@ -364,22 +412,3 @@ def test_a_deadline_that_is_no_time_is_refused(deadline, error):
     with pytest.raises(error, match="deadline_s"):
         engine.add_request(PROMPTS[0], wanted(1), deadline_s=deadline)
     assert_balanced(engine)
-
-
-def test_a_row_is_not_run_again_for_somebody_who_left_meanwhile():
-    engine, alone = toy_engine(), []
-
-    def fails(plan, made):
-        if len(plan.rows) > 1:
-            engine.abort("b")
-            raise RuntimeError("together")
-        alone.append(plan.rows[0].request.request_id)
-        return made
-
-    meddle(engine, fails)
-    engine.add_request(PROMPTS[0], wanted(1), request_id="a")
-    engine.add_request(PROMPTS[1], wanted(1), request_id="b")
-    found = run(engine)
-    assert alone == ["a"]
-    assert found["a"].token_ids == expected(PROMPTS[0], 1)
-    assert found["b"].finish_reason is FinishReason.ABORT

@@ -90,8 +90,10 @@ def test_requests_without_a_seed_differ_and_engines_with_one_seed_agree():
 def test_logits_that_are_no_numbers_name_their_request(bad):
     logits = LOGITS.repeat(2, 1)
     logits[1, 2] = bad
-    with pytest.raises(SamplingError, match="request 'b'"):
-        Sampler().sample(["a", "b"], [0, 0], logits)
+    good, error, last = Sampler().sample(["a", "b", "c"], [0, 0, 0], torch.cat((logits, LOGITS)))
+    assert good == last == int(LOGITS.argmax())
+    assert isinstance(error, SamplingError)
+    assert str(error) == f"request 'b': its largest logit is {bad}"
 
 
 @pytest.mark.parametrize(

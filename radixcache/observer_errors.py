@@ -1,0 +1,33 @@
+"""Observers that raise: everybody is told before that goes on, and a verb may complete its work first."""
+
+
+class ObserverErrors:
+    """What observers raised. The first is raised again once all were told, or once nobody holds it back.
+
+    What is no `Exception`, as a `KeyboardInterrupt`, is never held back longer than until all were told.
+
+    Attributes:
+        is_held: Whether somebody is at work that has to be complete before it is raised.
+        noted: Observers and what they raised, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.is_held = False
+        self.noted: list[tuple[object, BaseException]] = []
+
+    def note(self, observer: object, error: BaseException) -> None:
+        """An observer raised."""
+        self.noted.append((observer, error))
+
+    def settle(self) -> None:
+        """All were told: raise what was noted first and forget the others. For where `noted` is not empty.
+
+        Raises:
+            BaseException: What an observer raised, if it is not held back.
+        """
+        errors = [error for _, error in self.noted]
+        if self.is_held:
+            errors = [error for error in errors if not isinstance(error, Exception)]
+        if errors:
+            self.noted.clear()
+            raise errors[0]
