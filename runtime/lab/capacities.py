@@ -148,7 +148,7 @@ def study_capacities(
         config=config,
         seed=seed,
         versions=versions,
-        notes=list(workload.notes),
+        notes=[*workload.notes, answers.note],
         num_requests=len(trace),
         prompt_tokens=curve.prompt_tokens,
         distinct_tokens=trace.num_distinct * trace.page_size,

@@ -31,6 +31,19 @@ class AnswerTimes:
             if not 0 <= getattr(self, name) < float("inf"):
                 raise InvalidArgument(f"{name} is a finite time >= 0, got {getattr(self, name)!r}")
 
+    @property
+    def note(self) -> str:
+        """What a reader of figures should know."""
+        if self == INSTANT:
+            return (
+                "Requests are served in order of arrival, as if every answer took no time. Where answers "
+                "take time, more sessions are alive at once, and LRU finds less."
+            )
+        return (
+            "Requests are served in order of arrival. An answer takes "
+            f"{self.first_token_s:g} s to its first token and {self.token_s:g} s for each further one."
+        )
+
     def of_ps(self, turn: Turn) -> int:
         """From the arrival of a turn to the end of its answer. Unit: picoseconds."""
         return round((self.first_token_s + self.token_s * max(0, turn.output_len - 1)) * PS_PER_S)

@@ -9,10 +9,7 @@ from runtime.report.study import Fact, Sheet, Study
 from runtime.report.subject import subject
 
 _NOTES: Final = (
-    (
-        "Requests are served in nominal order, as if every answer took no time. Requests that run at once "
-        "need room for the KV of each, which comes on top."
-    ),
+    "Requests that run at once need room for the KV of each, which comes on top.",
     (
         "LRU: page-exact least recently used, at every capacity from one pass over stack distances. Optimum: "
         "clairvoyant eviction for this order. Ceiling: nothing is ever evicted."

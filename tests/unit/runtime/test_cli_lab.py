@@ -104,6 +104,8 @@ BAD = {
     "seeds": (["compare", "--seeds", "0"], ["seeds", "at least 1", "0"]),
     "workers": (["compare", "--workers", "0", "--first", "2"], ["workers", "at least 1", "0"]),
     "curve of nothing": (["curve", "--page-size", "0"], ["page_size", "0"]),
+    "answers": (["curve", "--first-token", "-1"], ["first_token_s", ">= 0", "-1.0"]),
+    "endless answers": (["curve", "--per-token", "inf"], ["token_s", "finite", "inf"]),
     "points": (["curve", "--points", "1"], ["--points", "1", "x>=2"]),
     "first": (["simulate", "--first", "0"], ["--first", "0", "x>=1"]),
     "k": (["simulate", "--k", "0"], ["--k", "0", "x>=1"]),
@@ -260,3 +262,18 @@ def test_where_stdout_is_no_terminal_tables_are_as_wide_as_they_need_be(radixcac
     names = [f"priority \N{MIDDLE DOT} {policy}" for policy in ("fcfs", "k-lpm")]
     found = [row[1] for row in body(shown) if row[1]]
     assert found == ["8,192 tokens", *names, "16,384 tokens", *names] * 2
+
+
+def test_where_answers_take_time_sessions_overlap_and_recency_finds_less(radixcache):
+    found, notes = [], []
+    for per_token in ("0", "0.5"):
+        code, stdout, _ = radixcache("curve", "--workload", "agents", "--per-token", per_token, "--json")
+        assert code == 0
+        curve = json.loads(stdout)
+        assert curve["config"]["answers"] == {"first_token_s": 0.0, "token_s": float(per_token)}
+        (place,) = [each for each in curve["targets"] if each["share"] == 0.9]
+        found.append(place["reached"]["capacity_tokens"])
+        notes += curve["notes"]
+    assert found[1] > 1.1 * found[0]
+    assert any("as if every answer took no time" in note for note in notes)
+    assert any("0 s to its first token and 0.5 s for each further one" in note for note in notes)
