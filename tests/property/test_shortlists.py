@@ -93,6 +93,45 @@ def test_the_highest_ratio(size, seed):
 
 @pytest.mark.parametrize("size", [1, 2, 24])
 @pytest.mark.parametrize("seed", range(12))
+def test_the_highest_ratio_where_many_came_at_once_with_one_length(size, seed):
+    rng = random.Random(seed)
+    rows = Rows(rng, (-1.0, np.inf))
+    looks: Counter[str] = Counter()
+    ratios = HighestRatios(lambda: Lines(*rows.used()), lambda: looks.update(["all"]))
+    ratios.size = size
+    now = 1.0
+    lengths = rng.choice([[100], [100, 101], [100, 200, np.inf], [100, 100, 100, 5000]])
+
+    def put(row: int, since: float, uncached: float) -> None:
+        rows.write(row, since, uncached)
+        ratios.changed(SimpleNamespace(number=row, submitted_at=since), uncached)
+
+    for _ in range(NUM_ROWS):
+        put(rows.num_rows, now, float(rng.choice(lengths)))
+        rows.num_rows += 1
+    for turn in range(350):
+        now += rng.choice([0.0, 0.5, 1.0])
+        if turn % 7 == 0:
+            put(rows.num_rows, rng.choice([1.0, now]), float(rng.choice(lengths)))
+            rows.num_rows += 1
+        if rng.random() < 0.2:
+            row = rng.choice(rows.present)
+            put(row, rows.columns[0][row], float(rng.choice(lengths)))
+        expected = [
+            ((now - rows.columns[0][row] + 1.0) / rows.columns[1][row], -row)
+            for row in rows.present
+            if rows.columns[1][row] != np.inf
+        ]
+        found = ratios.first(now)
+        assert found == (-max(expected)[1] if expected else None)
+        leaving = found if found is not None and rng.random() < 0.9 else rng.choice(rows.present)
+        rows.write(leaving, *rows.blank)
+        ratios.removed(leaving)
+    assert size < 24 or looks["all"] < 60
+
+
+@pytest.mark.parametrize("size", [1, 2, 24])
+@pytest.mark.parametrize("seed", range(12))
 def test_the_longest_match_of_a_client_that_may_be_served(size, seed):
     rng = random.Random(seed)
     rows = Rows(rng, (-1, BARRED))
