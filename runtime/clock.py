@@ -7,6 +7,8 @@ import time
 from typing import Final, Protocol
 
 PS_PER_S: Final = 1_000_000_000_000
+LONGEST_S: Final = 1e12
+"""No time that somebody names is longer: sums of them stay numbers, in whatever unit. Unit: seconds."""
 
 
 class Clock(Protocol):

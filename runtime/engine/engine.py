@@ -1,13 +1,14 @@
 """The engine: requests in, tokens and texts out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from radixcache import Namespace, NullPrefixCache, PrefixCache, Tokens
 from radixcache.arguments import as_seconds
 from radixcache.errors import InvalidConfig
 from radixcache.namespace import namespace_key
+from radixcache.observer_errors import ObserverErrors
 from radixcache.tokens import TokenSource
 from runtime.clock import Clock, seconds
 from runtime.engine.answer import AnswerText
@@ -19,8 +20,9 @@ from runtime.engine.live import EndedRequests, LiveRequest
 from runtime.engine.sampling import Sampler, SamplingParams
 from runtime.executor import Executor
 from runtime.models import Decoder, TextCodec
-from scheduler import PlanError, Request, RequestState, Scheduler, SchedulerConfig
+from scheduler import PlanError, Request, RequestState, Scheduler, SchedulerConfig, StepPlan
 from scheduler.errors import Interrupted
+from scheduler.plan import Outputs
 
 Prompt: TypeAlias = "str | TokenSource"
 """A text, or token ids."""
@@ -175,10 +177,19 @@ class Engine:
             client=client,
             deadline=None if deadline_s is None else now + as_seconds("deadline_s", deadline_s),
         )
-        self.scheduler.submit(request, now)
+        self._submit(request, now)
         self._sampler.add(request.request_id, params)
         live = self._live[request.request_id] = LiveRequest(request, params, stops, answer, awaited)
         return live
+
+    def _submit(self, request: Request, now: float) -> None:
+        try:
+            self.scheduler.submit(request, now)
+        except BaseException:
+            if request.state is RequestState.WAITING:  # an observer raised: nobody would ask for it
+                with suppress(Exception):
+                    self.abort(request.request_id)
+            raise
 
     def _new_name(self) -> str:
         while True:
@@ -192,9 +203,10 @@ class Engine:
         Returns:
             Whether it was there to be ended.
         """
-        was_there = self.scheduler.abort(request_id, self._now())
-        self._complete_ended()
-        return was_there
+        try:
+            return self.scheduler.abort(request_id, self._now())
+        finally:
+            self._complete_ended()
 
     def reload(self, model: Decoder) -> None:
         """Change the weights. Nothing cached before is found again; who runs finishes and publishes no more.
@@ -298,9 +310,7 @@ class Engine:
 
     def _give_up(self, awaited: Sequence[LiveRequest]) -> None:
         with suppress(Interrupted):  # what interrupted is on its way already
-            for live in awaited:
-                if live.completion is None:
-                    self.abort(live.request.request_id)
+            _for_each(self.abort, [live.request.request_id for live in awaited if live.completion is None])
 
     def _run_step(self) -> None:
         try:
@@ -320,16 +330,29 @@ class Engine:
             now = self._now()
             for request, error in errors.items():
                 self._fail(request, error, now)
-            self.scheduler.commit(plan, tokens, now)
+            self._commit(plan, tokens, now)
         except BaseException:
             if plan is not None:
                 with suppress(PlanError, Interrupted):  # taken in already, or nobody can tell
                     self.scheduler.discard(plan)
             raise
-        for row in plan.rows:
-            live = self._live_of(row.request)
-            if live is not None and live.num_read < len(row.request.output):
-                self._take_in(live, now)
+
+    def _commit(self, plan: StepPlan, outputs: Outputs, now: float) -> None:
+        """Commit, and take in what it brought, also where an observer raised while it did."""
+        try:
+            self.scheduler.commit(plan, outputs, now)
+        except Exception:
+            with suppress(Exception):  # the first is on its way already
+                self._take_in_all(plan, now)
+            raise
+        self._take_in_all(plan, now)
+
+    def _take_in_all(self, plan: StepPlan, now: float) -> None:
+        lives = (self._live_of(row.request) for row in plan.rows)
+        _for_each(
+            lambda live: self._take_in(live, now),
+            [live for live in lives if live is not None and live.num_read < len(live.request.output)],
+        )
 
     def _live_of(self, request: Request) -> LiveRequest | None:
         """What the engine knows of a request; `None` if that ended, whoever bears its name now."""
@@ -407,3 +430,18 @@ class Engine:
     def _now(self) -> float:
         self._time = max(self._time, seconds(self._clock.now_ps()))
         return self._time
+
+
+_T = TypeVar("_T")
+
+
+def _for_each(act: Callable[[_T], object], items: Iterable[_T]) -> None:
+    """Act on all of them, although observers raise meanwhile; the first error goes on then."""
+    errors = ObserverErrors()
+    for item in items:
+        try:
+            act(item)
+        except Exception as error:  # noqa: BLE001
+            errors.note(item, error)
+    if errors.noted:
+        errors.settle()

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from radixcache.errors import InvalidArgument
-from runtime.clock import PS_PER_S
+from runtime.clock import LONGEST_S, PS_PER_S
 from runtime.workload import OutputOf, Session, Turn, Workload
 
 
@@ -20,7 +20,7 @@ class AnswerTimes:
         token_s: For each token after it, >= 0.
 
     Raises:
-        InvalidArgument: A time is negative or not finite.
+        InvalidArgument: A time is negative, not finite, or above 1e12 s.
     """
 
     first_token_s: float = 0.0
@@ -28,8 +28,10 @@ class AnswerTimes:
 
     def __post_init__(self) -> None:
         for name in ("first_token_s", "token_s"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise InvalidArgument(f"{name} is a finite time >= 0, got {getattr(self, name)!r}")
+            if not 0 <= getattr(self, name) <= LONGEST_S:
+                raise InvalidArgument(
+                    f"{name} is a finite time >= 0, at most {LONGEST_S:g} s, got {getattr(self, name)!r}"
+                )
 
     @property
     def note(self) -> str:

@@ -4,7 +4,6 @@ It must not know schedulers, caches or files. A later turn's prompt names the ea
 contains (`OutputOf`), because they exist only once the simulation has generated them.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from radixcache.namespace import Namespace
+from runtime.clock import LONGEST_S
 from runtime.errors import WorkloadError
 
 TokenArray: TypeAlias = npt.NDArray[np.int32]
@@ -161,8 +161,8 @@ class Turn:
     def __post_init__(self) -> None:
         if self.output_len < 1:
             raise WorkloadError(f"output_len {self.output_len} must be >= 1")
-        if not (math.isfinite(self.think_s) and self.think_s >= 0):
-            raise WorkloadError(f"think_s {self.think_s} must be a finite number >= 0")
+        if not 0 <= self.think_s <= LONGEST_S:
+            raise WorkloadError(f"think_s {self.think_s} must be a finite number >= 0, at most {LONGEST_S:g}")
         if not self.segments:
             raise WorkloadError("a turn needs at least one segment")
 
@@ -188,9 +188,10 @@ class Session:
     tenant: str | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.start_s) and self.start_s >= 0):
+        if not 0 <= self.start_s <= LONGEST_S:
             raise WorkloadError(
-                f"session {self.session_id}: start_s {self.start_s} must be a finite number >= 0"
+                f"session {self.session_id}: start_s {self.start_s} must be a finite number >= 0, "
+                f"at most {LONGEST_S:g}"
             )
         if not self.turns:
             raise WorkloadError(f"session {self.session_id} has no turns")

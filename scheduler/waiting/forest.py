@@ -167,6 +167,7 @@ class WaitingForest:
             del parent.children[self._first_page(node)]
             node.parent = None
             self._order.gone(node, parent)
+            node.source = b""  # the order may keep the node for a while
             node = parent
         if node.parent is not None and not node.requests and len(node.children) == 1:
             node = self._merge(node, next(iter(node.children.values())))
@@ -180,8 +181,15 @@ class WaitingForest:
         while at is not None and at.parent is not None:
             if at.source is source:
                 below = next(iter(at.requests.values()), None)
-                at.source = next(iter(at.children.values())).source if below is None else below.prompt.data
+                at.source = WaitingForest._youngest_child(at).source if below is None else below.prompt.data
             at = at.parent
+
+    @staticmethod
+    def _youngest_child(node: WaitNode) -> WaitNode:
+        """O(1) amortised, whoever leaves first: a dictionary is slow to find what is left behind gaps."""
+        page, child = node.children.popitem()
+        node.children[page] = child
+        return child
 
     def _merge(self, upper: WaitNode, node: WaitNode) -> WaitNode:
         """Give the pages of `upper` to its only child; returns that."""
@@ -199,6 +207,7 @@ class WaitingForest:
         else:
             self._anchors.put(node, cached, page)
         self._order.merged(upper, node)
+        upper.source = b""
         return node
 
     def _uid(self) -> int:

@@ -1,7 +1,10 @@
+import re
+
 import numpy as np
 import pytest
 
 from radixcache.errors import InvalidArgument
+from runtime.errors import WorkloadError
 from runtime.lab.order import AnswerTimes, first_requests, nominal_order
 from runtime.workload import GENERATORS, OutputOf, Turn, prompt_of
 from tests.unit.runtime.simulated import literal, turn, workload
@@ -66,8 +69,26 @@ def test_a_turn_comes_after_the_last_answer_it_waits_for_not_after_the_last_that
     assert served(load, AnswerTimes(token_s=1.0)) == [f"{first}0", f"{first}1", f"{second}0", f"{first}2"]
 
 
-@pytest.mark.parametrize("time", [-1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("time", [-1.0, 2e12, 1e300, float("inf"), float("nan")])
 @pytest.mark.parametrize("name", ["first_token_s", "token_s"])
 def test_answers_take_a_finite_time(name, time):
-    with pytest.raises(InvalidArgument, match=f"{name} is a finite time >= 0, got {time}"):
+    with pytest.raises(
+        InvalidArgument, match=re.escape(f"{name} is a finite time >= 0, at most 1e+12 s, got {time}")
+    ):
         AnswerTimes(**{name: time})
+
+
+def test_the_longest_times_have_an_order_too():
+    longest = {"output_len": 2**30, "think_s": 1e12}
+    first = Turn(segments=(literal(1, 1),), **longest)
+    load = workload((1e12, [first, Turn(segments=(literal(1, 1),), after=(0,), **longest)]))
+    name = load.sessions[0].session_id
+    assert served(load, AnswerTimes(first_token_s=1e12, token_s=1e12)) == [f"{name}0", f"{name}1"]
+
+
+@pytest.mark.parametrize("time", [-1.0, 2e12, 1e300, float("inf"), float("nan")])
+def test_sessions_and_turns_come_at_times_that_can_be_reckoned_with(time):
+    with pytest.raises(WorkloadError, match=r"start_s .* at most 1e\+12"):
+        workload((time, [turn(0, 4)]))
+    with pytest.raises(WorkloadError, match=r"think_s .* at most 1e\+12"):
+        Turn(segments=(literal(1, 1),), output_len=1, think_s=time)

@@ -1,9 +1,15 @@
 """What the forest keeps, and what it does for each change, stay small however many wait."""
 
-from scheduler.waiting import HEAVIEST
+import gc
+
+import pytest
+
+from radixcache import CacheConfig, PrefixCache
+from scheduler import QUEUE_POLICIES, PolicyOptions, Request
+from scheduler.waiting import HEAVIEST, WaitingForest
 from scheduler.waiting.node import WaitNode
 from tests.property.forest_checker import walk
-from tests.unit.scheduler.waiting.grove import Grove
+from tests.unit.scheduler.waiting.grove import Grove, pages
 
 
 def num_entries(grove: Grove) -> int:
@@ -39,6 +45,51 @@ def test_no_prompt_is_kept_that_waits_no_longer():
         runs = [node for node in walk(grove.forest) if node.parent is not None]
         assert runs
         assert {id(node.source) for node in runs} <= waiting
+
+
+@pytest.mark.parametrize("policy", QUEUE_POLICIES)
+@pytest.mark.parametrize("stays", [0, 1, 3])
+def test_no_prompt_is_kept_by_what_an_order_still_has_of_nodes_that_left(policy, stays):
+    """Nodes that were removed and nodes that were merged, cold ones and points."""
+    salt = 100 * stays + sorted(QUEUE_POLICIES).index(policy)  # prompts that no other test has
+    cache = PrefixCache(CacheConfig(num_pages=64, page_size=2))
+    order = QUEUE_POLICIES[policy](cache, PolicyOptions())
+
+    def add(number: int, *names: int) -> Request:
+        request = Request.of(f"r{number}", [*pages(*names), salt], 1)
+        request.number, request.submitted_at = number, float(number)
+        order.add(request)
+        assert order.head(1e3) is not None
+        return request
+
+    for number in range(stays):
+        add(number, 1, 50 + number)
+    left: set[bytes] = set()
+    for number in range(stays, 60, 2):
+        comers = [add(number, 1, 2, 100 + number), add(number + 1, 1, 2, 101 + number)]
+        if number % 3 == 0:
+            with cache.open(comers[0].prompt) as sequence:
+                sequence.reserve(len(comers[0].prompt))
+                sequence.advance(len(comers[0].prompt) - sequence.computed_len)
+        for request in comers:
+            order.remove(request)
+            left.add(request.prompt.data)
+    nodes = [each for each in gc.get_objects() if isinstance(each, WaitNode)]
+    assert left.isdisjoint(node.source for node in nodes)
+
+
+def test_a_source_that_leaves_is_replaced_without_looking_at_who_left_before(monkeypatch):
+    """By the youngest, who leaves last where the oldest goes first."""
+    replaced: list[bytes] = []
+    real = WaitingForest._youngest_child
+    monkeypatch.setattr(
+        WaitingForest, "_youngest_child", lambda node: replaced.append(node.source) or real(node)
+    )
+    grove = Grove()
+    requests = [grove.add(1, 100 + number) for number in range(300)]
+    for request in requests:
+        grove.forest.remove(request)
+    assert replaced == [requests[0].prompt.data]
 
 
 def test_going_back_and_forth_leaves_no_entries_behind():
