@@ -272,7 +272,7 @@ class PrefixCache:
 
     def subscribe(self, observer: CacheObserver) -> None:
         """Tell `observer` of every change from now on."""
-        self._state.observers.append(observer)
+        self._state.observers += (observer,)
 
     def unsubscribe(self, observer: CacheObserver) -> None:
         """Tell `observer` nothing more.
@@ -280,9 +280,11 @@ class PrefixCache:
         Raises:
             InvalidArgument: It was not subscribed.
         """
-        if observer not in self._state.observers:
+        observers = self._state.observers
+        if observer not in observers:
             raise InvalidArgument(f"{observer!r} is not subscribed")
-        self._state.observers.remove(observer)
+        place = observers.index(observer)
+        self._state.observers = observers[:place] + observers[place + 1 :]
 
     def snapshot(self) -> Snapshot:
         """All cached pages, numbered so that the event stream goes on where the snapshot ends.

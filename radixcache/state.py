@@ -31,7 +31,7 @@ class CacheState:
         self.page_size = config.page_size
         self.page_bytes = config.page_size * TOKEN_BYTES
         self.counters = Counters()
-        self.observers: list[CacheObserver] = []
+        self.observers: tuple[CacheObserver, ...] = ()
         self.observer_errors = ObserverErrors()
         self.live: dict[int, Sequence] = {}
         self.time: float | None = None

@@ -30,7 +30,7 @@ class Roster:
         self.line = WaitingLine(cache, config)
         self.running = Running(cache.config.page_size, output_source)
         self.num_ended = 0
-        self.observers: list[SchedulerObserver] = []
+        self.observers: tuple[SchedulerObserver, ...] = ()
         self._requests: dict[str, Request] = {}
         self._next_number = 0
         self._errors = cache.observer_errors

@@ -64,7 +64,7 @@ class Scheduler:
 
     def subscribe(self, observer: SchedulerObserver) -> None:
         """Tell `observer` of every request that comes or ends from now on."""
-        self._roster.observers.append(observer)
+        self._roster.observers += (observer,)
 
     def unsubscribe(self, observer: SchedulerObserver) -> None:
         """Tell `observer` nothing more.
@@ -72,9 +72,11 @@ class Scheduler:
         Raises:
             InvalidArgument: It is not subscribed.
         """
-        if observer not in self._roster.observers:
+        observers = self._roster.observers
+        if observer not in observers:
             raise InvalidArgument(f"{observer!r} is not subscribed")
-        self._roster.observers.remove(observer)
+        place = observers.index(observer)
+        self._roster.observers = observers[:place] + observers[place + 1 :]
 
     # What there is
 

@@ -1,6 +1,6 @@
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -429,6 +429,40 @@ def test_an_observer_that_left_is_told_nothing(cache: PrefixCache) -> None:
     cache.subscribe(observer)
     cache.unsubscribe(observer)
     put(cache, A)
+
+
+class Counting:
+    """Counts what it is told, and acts as soon as it is told anything."""
+
+    def __init__(self, act: Callable[[], None] = lambda: None) -> None:
+        self.act = act
+        self.num_told = 0
+
+    def published(self, *told: object) -> None:
+        self.num_told += 1
+        if self.num_told == 1:
+            self.act()
+
+    evicted = published
+
+
+def test_who_leaves_while_it_is_told_keeps_no_event_from_the_next(cache: PrefixCache) -> None:
+    leaving = Counting(lambda: cache.unsubscribe(leaving))
+    staying = Counting()
+    for observer in (leaving, staying):
+        cache.subscribe(observer)
+    put(cache, A)
+    cache.evict(1)
+    assert (leaving.num_told, staying.num_told) == (1, 2)
+
+
+def test_who_comes_while_others_are_told_is_told_from_the_next_event_on(cache: PrefixCache) -> None:
+    late = Counting()
+    cache.subscribe(Counting(lambda: cache.subscribe(late)))
+    put(cache, A)
+    assert late.num_told == 0
+    cache.evict(1)
+    assert late.num_told == 1
 
 
 def test_a_stranger_cannot_leave(cache: PrefixCache) -> None:

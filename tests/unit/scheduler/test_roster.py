@@ -11,7 +11,7 @@ class World:
     def __init__(self) -> None:
         self.cache = PrefixCache(CacheConfig(num_pages=8, page_size=2))
         self.roster = Roster(self.cache, SchedulerConfig(), None)
-        self.roster.observers.append(self)
+        self.roster.observers = (self,)
         self.told: list[str] = []
 
     def submitted(self, request: Request, now: float) -> None:

@@ -148,16 +148,16 @@ def test_a_reset_moves_everybody_to_their_roots():
 
 def test_a_forest_follows_the_cache_while_somebody_waits_and_no_longer():
     grove = Grove()
-    observers = grove.cache._state.observers
-    before = len(observers)
+    state = grove.cache._state
+    before = len(state.observers)
     for _ in range(2):
         page = grove.hold(1)
         requests = [grove.add(1, 2), grove.add(3)]
-        assert len(observers) == before + 1
+        assert len(state.observers) == before + 1
         assert grove.first() is requests[1]
         for request in requests:
             grove.forest.remove(request)
-        assert len(observers) == before
+        assert len(state.observers) == before
         grove.forest.release(*page)
     grove.cached(1, 2)
     late = grove.add(1, 2)
