@@ -16,7 +16,7 @@ from radixcache.namespace import Namespace, namespace_key
 from radixcache.node import Node, Root
 from radixcache.sequence import Sequence
 from radixcache.state import CacheState
-from radixcache.stats import CacheStats, PageCounts, snapshot
+from radixcache.stats import CacheStats, PageCounts, stats_of
 from radixcache.tokens import TOKEN_BYTES, Tokens, TokenSource
 
 
@@ -262,7 +262,7 @@ class PrefixCache:
     def stats(self) -> CacheStats:
         """Counters and gauges at this moment."""
         state = self._state
-        return snapshot(
+        return stats_of(
             state.counters,
             live_sequences=len(state.live),
             num_nodes=state.tree.num_nodes,

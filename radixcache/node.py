@@ -70,13 +70,14 @@ class Node:
         """Depth of the node, in pages from the root."""
         return self.start + self.num_pages
 
+    @property
+    def page_bytes(self) -> int:
+        """Token bytes of a page. Not for roots, which have none."""
+        return len(self.edge) // (self.num_pages + self.slack)
+
     def live_edge(self) -> bytes:
         """Token bytes of the edge without leftovers."""
-        return (
-            self.edge[: len(self.edge) // (self.num_pages + self.slack) * self.num_pages]
-            if self.slack
-            else self.edge
-        )
+        return self.edge[: self.num_pages * self.page_bytes] if self.slack else self.edge
 
     def live_pages(self) -> bytes:
         """Page ids of the edge without leftovers, as little-endian int32."""

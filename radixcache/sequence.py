@@ -359,7 +359,7 @@ class Sequence:
             SequenceStateError: The sequence has ended, or has copies that were not taken.
 
         Complexity:
-            As `publish`, plus O(pages) memcpy.
+            As `publish`, plus O(pages + appended tokens) memcpy.
         """
         require_legal("fork", self._state)
         if self._copies:

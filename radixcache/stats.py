@@ -100,7 +100,7 @@ class CacheStats:
         return self.matched_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
 
-def snapshot(
+def stats_of(
     counters: Counters, *, live_sequences: int, num_nodes: int, num_namespaces: int, num_ghosts: int
 ) -> CacheStats:
     """Freeze the counters together with four gauges."""

@@ -1,5 +1,6 @@
 """The radix tree: walks, splits, locks, merges and victims. It returns pages and never frees any."""
 
+from collections import OrderedDict
 from itertools import count, islice
 from typing import Final, NamedTuple
 
@@ -67,7 +68,8 @@ class RadixTree:
         self.num_pages = 0
         self.num_locked_pages = 0
         self._with_agreement = with_agreement
-        self._first_pages: dict[bytes, tuple[Root, ...]] = {}
+        self._first_pages: dict[bytes, Root | OrderedDict[Root, None]] = {}
+        """Who holds a first page: one root, as a rule, or several, oldest first."""
         self._numbers = count(1)
 
     # Reading
@@ -131,7 +133,8 @@ class RadixTree:
         if len(self.roots) < 2:
             return False
         end = at + self.page_bytes
-        others = self._first_pages.get(data[: self.page_bytes], ())
+        holders = self._first_pages.get(data[: self.page_bytes], ())
+        others = (holders,) if isinstance(holders, Root) else holders
         asked = islice((other for other in others if other is not root), _MAX_ELSEWHERE)
         return any(at == 0 or self._covers(other, data, end) for other in asked)
 
@@ -410,8 +413,7 @@ class RadixTree:
         parent.hot = child
         child.parent = parent
         if isinstance(parent, Root) and not parent.retired:
-            others = self._first_pages.get(first_page, ())
-            self._first_pages[first_page] = (*others, parent) if others else (parent,)
+            self._enter_first_page(first_page, parent)
         if self._with_agreement:
             if parent.agreement is None:
                 parent.agreement = AgreementIndex()
@@ -430,11 +432,20 @@ class RadixTree:
         if not children:
             parent.children = parent.agreement = None
 
+    def _enter_first_page(self, first_page: bytes, root: Root) -> None:
+        holders = self._first_pages.setdefault(first_page, root)
+        if isinstance(holders, OrderedDict):
+            holders[root] = None
+        elif holders is not root:
+            self._first_pages[first_page] = OrderedDict.fromkeys((holders, root))
+
     def _leave_first_page(self, first_page: bytes, root: Root) -> None:
-        roots = self._first_pages.get(first_page, ())
-        if len(roots) > 1:
-            self._first_pages[first_page] = tuple(other for other in roots if other is not root)
-        elif roots and roots[0] is root:
+        holders = self._first_pages.get(first_page)
+        if isinstance(holders, OrderedDict):
+            holders.pop(root, None)
+            if len(holders) == 1:
+                self._first_pages[first_page] = next(iter(holders))
+        elif holders is root:
             del self._first_pages[first_page]
 
     # Walking everything

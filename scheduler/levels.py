@@ -12,16 +12,15 @@ class PriorityLevels:
     """Requests of the highest level first, where waiting for `step` lifts the oldest of a level by one.
 
     A level that has waited long enough passes any other, so that no stream of important requests can keep
-    the others out.
+    the others out. A level that nobody waits in is dropped, unless its order remembers what was before.
 
     Args:
         make: Makes the order within a level.
         step: Time that counts as much as one level, in the unit of `now`, > 0.
 
-    A level that nobody waits in is dropped, unless its order remembers what was before.
-
     Complexity:
-        O(levels) for each call, plus that of the order within.
+        O(levels) for each call, for `head` O(levels log levels), plus that of the order within; `add` to a
+        level that nobody waits in O(holds) on top.
     """
 
     def __init__(self, make: Callable[[], QueuePolicy], step: float) -> None:

@@ -7,14 +7,14 @@ from scheduler.bounded import BoundedWaiting
 from scheduler.config import SchedulerConfig
 from scheduler.leaders import Leaders
 from scheduler.levels import PriorityLevels
-from scheduler.policies import QUEUE_POLICIES, UNBOUNDED, QueuePolicy
+from scheduler.policies import QUEUE_POLICIES, UNBOUNDED, MakePolicy, QueuePolicy
 from scheduler.policies.base import ForestPolicy
 from scheduler.request import Request, RequestState
 
 
 def make_queue(cache: PrefixCache, config: SchedulerConfig) -> QueuePolicy:
     """The order that the settings name, with priorities and bounded waiting around it."""
-    make = QUEUE_POLICIES[config.policy] if isinstance(config.policy, str) else config.policy
+    make = _maker(config)
     options, step = config.policy_options, config.priority_step
     queue = make(cache, options) if step is None else PriorityLevels(lambda: make(cache, options), step)
     if config.policy in UNBOUNDED:
@@ -26,8 +26,11 @@ def make_queue(cache: PrefixCache, config: SchedulerConfig) -> QueuePolicy:
 
 
 def _counts_outputs(config: SchedulerConfig) -> bool:
-    make = QUEUE_POLICIES[config.policy] if isinstance(config.policy, str) else config.policy
-    return getattr(make, "generated", None) is not ForestPolicy.generated
+    return getattr(_maker(config), "generated", None) is not ForestPolicy.generated
+
+
+def _maker(config: SchedulerConfig) -> MakePolicy:
+    return QUEUE_POLICIES[config.policy] if isinstance(config.policy, str) else config.policy
 
 
 class WaitingLine:
@@ -107,10 +110,9 @@ class WaitingLine:
         if self._is_blocked and num_running:
             return None
         if self._preempted:
-            request: Request | None = self._preempted[min(self._preempted)]
-            if request is not None and num_running and num_ended == request.ended_before:
-                return None
-            return request
+            request = self._preempted[min(self._preempted)]
+            is_too_soon = num_running > 0 and num_ended == request.ended_before
+            return None if is_too_soon else request
         return self._queue.head(now)
 
     def refuse(self) -> None:

@@ -161,7 +161,8 @@ class Scheduler:
             horizon: Says how many decode steps may be planned as one; see `Horizon`. `None`: one.
 
         Returns:
-            The plan, to be committed or discarded before the next call; empty when there is nothing to do.
+            The plan, to be committed or discarded before the next call; empty when there is nothing to do:
+            then neither, but `failed` may name requests.
 
         Raises:
             PlanError: The plan before was not committed.

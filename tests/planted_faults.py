@@ -316,8 +316,8 @@ FAULTS = (
     Fault(
         "a preempted request comes back before anybody ended",
         "line.py",
-        "if request is not None and num_running and num_ended == request.ended_before:",
-        "if request is None:",
+        "is_too_soon = num_running > 0 and num_ended == request.ended_before",
+        "is_too_soon = False",
         "scheduler",
     ),
     Fault(

@@ -117,5 +117,5 @@ def _uses(node: Node) -> int:
 
 def _cost(node: Node) -> float:
     """Relative time to compute a page at the end of `node` again."""
-    page_len = len(node.edge) // (node.num_pages + node.slack) // TOKEN_BYTES
+    page_len = node.page_bytes // TOKEN_BYTES
     return 1 + round(COST_STEPS * node.end * page_len / HALF_ATTENTION_LEN) / COST_STEPS

@@ -16,7 +16,7 @@ GhostKey: TypeAlias = tuple[bytes, int, bytes]
 
 def ghost_key(node: Node, first: int = 0) -> GhostKey:
     """Where the pages of `node` from `first` on would be missing."""
-    page_bytes = len(node.edge) // (node.num_pages + node.slack)
+    page_bytes = node.page_bytes
     return node.root.key, node.start + first, node.edge[first * page_bytes : (first + 1) * page_bytes]
 
 

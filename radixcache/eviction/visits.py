@@ -249,7 +249,7 @@ class VisitPolicy(EvictionPolicy):
         if self._guard.trimmed(node, num_pages):
             self.version += 1
         visit: Visit = node.state
-        page_bytes = len(node.edge) // (node.num_pages + node.slack)
+        page_bytes = node.page_bytes
         start = (node.num_pages - num_pages) * page_bytes
         depth = node.end - num_pages
         visit.cut = Cut(depth, node.edge[start : start + page_bytes], visit.depth - depth)

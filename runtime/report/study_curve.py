@@ -47,7 +47,7 @@ def curve_study(found: CapacityStudy) -> Study:
         command="curve",
         title=subject(found.config),
         lead=f"Hit rate of {found.num_requests:,} requests with {found.prompt_tokens:,} prompt tokens at "
-        "every capacity, served one after the other: no times, no queue, exactly what the cache finds.",
+        "every capacity, served one after the other: no queue, exactly what the cache finds.",
         facts=facts,
         figures=[_figure(found)],
         sheets=[_sheet(found)],

@@ -1,5 +1,6 @@
 from array import array
 from collections.abc import Iterator
+from itertools import permutations
 
 import pytest
 
@@ -75,6 +76,18 @@ def test_a_namespace_that_was_retired_is_no_other_namespace(cache: PrefixCache) 
     assert miss_of(cache, [*A, 1], "two").reason is NEVER
     assert miss_of(cache, [*A, 1], "one").reason is NEVER
     seq.abort()
+
+
+@pytest.mark.parametrize("leaving", [*permutations(["one", "two", "three"])])
+def test_namespaces_that_hold_the_same_page_are_known_until_the_last_leaves(
+    cache: PrefixCache, leaving: tuple[str, ...]
+) -> None:
+    for namespace in ("one", "two", "three"):
+        put(cache, A, namespace)
+    for namespace in leaving:
+        assert miss_of(cache, [*A, 1], "other").reason is ELSEWHERE
+        cache.retire(namespace)
+    assert miss_of(cache, [*A, 1], "other").reason is NEVER
 
 
 def test_in_flight_while_somebody_computes_the_next_page(cache: PrefixCache) -> None:

@@ -1,11 +1,11 @@
 import dataclasses
 
 from radixcache import CacheStats, MissReason, PageCounts
-from radixcache.stats import Counters, snapshot
+from radixcache.stats import Counters, stats_of
 
 
 def frozen(counters: Counters) -> CacheStats:
-    return snapshot(counters, live_sequences=1, num_nodes=2, num_namespaces=3, num_ghosts=4)
+    return stats_of(counters, live_sequences=1, num_nodes=2, num_namespaces=3, num_ghosts=4)
 
 
 def test_available_pages_are_free_or_evictable() -> None:
