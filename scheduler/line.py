@@ -7,30 +7,34 @@ from scheduler.bounded import BoundedWaiting
 from scheduler.config import SchedulerConfig
 from scheduler.leaders import Leaders
 from scheduler.levels import PriorityLevels
-from scheduler.policies import QUEUE_POLICIES, UNBOUNDED, MakePolicy, QueuePolicy
+from scheduler.policies import QUEUE_POLICIES, QueuePolicy
 from scheduler.policies.base import ForestPolicy
 from scheduler.request import Request, RequestState
 
 
-def make_queue(cache: PrefixCache, config: SchedulerConfig) -> QueuePolicy:
-    """The order that the settings name, with priorities and bounded waiting around it."""
-    make = _maker(config)
+def make_queue(cache: PrefixCache, config: SchedulerConfig) -> tuple[QueuePolicy, bool]:
+    """The order that the settings name, with priorities and bounded waiting around it.
+
+    Returns:
+        The order, and whether it depends on what those that run generate.
+    """
+    make = QUEUE_POLICIES[config.policy] if isinstance(config.policy, str) else config.policy
     options, step = config.policy_options, config.priority_step
-    queue = make(cache, options) if step is None else PriorityLevels(lambda: make(cache, options), step)
-    if config.policy in UNBOUNDED:
-        return queue
-    counts_by_client = config.policy == "fair"
-    return BoundedWaiting(
-        queue, config.overtakes_allowed, lambda request: request.client if counts_by_client else None
-    )
+    order = make(cache, options)
+    queue = order if step is None else PriorityLevels(lambda: make(cache, options), step)
+    if getattr(order, "is_bounded", True):
+        by_client = getattr(order, "counts_by_client", False)
+        group_of = _client_of if by_client else _everybody
+        queue = BoundedWaiting(queue, config.overtakes_allowed, group_of)
+    return queue, getattr(type(order), "generated", None) is not ForestPolicy.generated
 
 
-def _counts_outputs(config: SchedulerConfig) -> bool:
-    return getattr(_maker(config), "generated", None) is not ForestPolicy.generated
+def _client_of(request: Request) -> str | None:
+    return request.client
 
 
-def _maker(config: SchedulerConfig) -> MakePolicy:
-    return QUEUE_POLICIES[config.policy] if isinstance(config.policy, str) else config.policy
+def _everybody(_: Request) -> None:
+    return None
 
 
 class WaitingLine:
@@ -48,8 +52,7 @@ class WaitingLine:
     """
 
     def __init__(self, cache: PrefixCache, config: SchedulerConfig) -> None:
-        self._queue = make_queue(cache, config)
-        self.counts_outputs = _counts_outputs(config)
+        self._queue, self.counts_outputs = make_queue(cache, config)
         self._leaders = Leaders(cache, self._queue) if config.share_in_flight else None
         self._preempted: dict[int, Request] = {}
         self._deadlines: list[tuple[float, int, Request]] = []

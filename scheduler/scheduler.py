@@ -317,5 +317,7 @@ class Scheduler:
 
     def _require_open(self, plan: StepPlan) -> None:
         if plan is not self._open_plan:
+            if not plan:
+                raise PlanError(f"plan {plan.number} is empty: there is nothing to commit or to discard")
             open_now = "none" if self._open_plan is None else f"plan {self._open_plan.number}"
             raise PlanError(f"plan {plan.number} is not the open one, which is {open_now}")

@@ -20,8 +20,7 @@ from runtime.engine.live import EndedRequests, LiveRequest
 from runtime.engine.sampling import Sampler, SamplingParams
 from runtime.executor import Executor
 from runtime.models import Decoder, TextCodec
-from scheduler import PlanError, Request, RequestState, Scheduler, SchedulerConfig, StepPlan
-from scheduler.errors import Interrupted
+from scheduler import Interrupted, PlanError, Request, RequestState, Scheduler, SchedulerConfig, StepPlan
 from scheduler.plan import Outputs
 
 Prompt: TypeAlias = "str | TokenSource"

@@ -20,7 +20,9 @@ QUEUE_POLICIES: Final[dict[str, MakePolicy]] = {
     "fair": Fair,
 }
 
-UNBOUNDED: Final = frozenset({"lpm", "dfs"})
+UNBOUNDED: Final = frozenset(
+    name for name, order in QUEUE_POLICIES.items() if not getattr(order, "is_bounded", True)
+)
 """Orders under which a request may wait without end."""
 
 __all__ = ["QUEUE_POLICIES", "UNBOUNDED", "MakePolicy", "PolicyOptions", "QueuePolicy", "RematchLPM"]

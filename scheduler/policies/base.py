@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy.typing as npt
 
@@ -23,6 +23,10 @@ class QueuePolicy(Protocol):
     """Holds the waiting requests and says which one is next.
 
     Requests that wait for a page which a running request computes are held: `head` passes them over.
+
+    An order may say two things more, as attributes of its class: `is_bounded = False`, that a request may
+    wait in it without end, whatever `max_overtakes` is; and `counts_by_client = True`, that a request is
+    overtaken by those of its own client only.
     """
 
     def add(self, request: Request) -> None:
@@ -88,9 +92,16 @@ MakePolicy: TypeAlias = Callable[[PrefixCache, PolicyOptions], QueuePolicy]
 class ForestPolicy:
     """An order that follows a forest; a subclass says who is first.
 
+    Attributes:
+        is_bounded: See `QueuePolicy`.
+        counts_by_client: See `QueuePolicy`.
+
     Complexity:
         `add`, `remove` and `admitted`: see `WaitingForest`. The rest O(1).
     """
+
+    is_bounded: ClassVar[bool] = True
+    counts_by_client: ClassVar[bool] = False
 
     def __init__(self, cache: PrefixCache, anchors: Anchors, order: NodeOrder) -> None:
         self.forest = WaitingForest(cache, anchors, order)

@@ -1,5 +1,7 @@
 """Depth first, heaviest subtree first."""
 
+from typing import ClassVar
+
 from radixcache import PrefixCache
 from scheduler.policies.base import PointPolicy, PolicyOptions
 from scheduler.request import Request
@@ -20,6 +22,8 @@ class DFS(PointPolicy):
         Zheng et al., "SGLang" (2023), theorem on depth-first order; longest match first is such an order, and
         leaves open which subtree comes first.
     """
+
+    is_bounded: ClassVar[bool] = False
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._points = HeapedPoints(_deepest_lightest)

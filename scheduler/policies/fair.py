@@ -1,7 +1,7 @@
 """Longest prefix match within, equal service between clients."""
 
 from collections import Counter
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -36,6 +36,8 @@ class Fair(ColumnPolicy):
     Source:
         Cao et al., "Locality-aware Fair Scheduling in LLM Serving" (2025), DLPM; bound derived anew.
     """
+
+    counts_by_client: ClassVar[bool] = True
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._quantum = options.quantum

@@ -1,5 +1,7 @@
 """Longest prefix match first."""
 
+from typing import ClassVar
+
 from radixcache import PrefixCache
 from scheduler.policies.base import PointPolicy, PolicyOptions
 from scheduler.request import Request
@@ -13,6 +15,8 @@ class LPM(PointPolicy):
         Zheng et al., "SGLang" (2023), section on cache-aware scheduling. sglang 0.5.23 falls back to arrival
         order above 128 waiting requests; here the order is followed incrementally instead.
     """
+
+    is_bounded: ClassVar[bool] = False
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._points = HeapedPoints(by_match)

@@ -1,5 +1,7 @@
 """Longest prefix match by brute force: the oracle of the incremental order."""
 
+from typing import ClassVar
+
 from radixcache import PrefixCache
 from scheduler.policies.base import PolicyOptions
 from scheduler.request import Request
@@ -12,6 +14,8 @@ class RematchLPM:
     Complexity:
         `head`: O(waiting) peeks. The rest O(1).
     """
+
+    is_bounded: ClassVar[bool] = False
 
     def __init__(self, cache: PrefixCache, options: PolicyOptions) -> None:
         self._cache = cache

@@ -36,12 +36,15 @@ PUBLIC_NAMES = {
     scheduler: [
         "QUEUE_POLICIES",
         "DeadlineMissed",
+        "Interrupted",
+        "InvalidRequest",
         "PlanError",
         "PolicyOptions",
         "PoolOutgrown",
         "PreemptReason",
         "QueueFull",
         "QueuePolicy",
+        "ReentrantCall",
         "Request",
         "RequestState",
         "RequestTooLong",
@@ -51,6 +54,7 @@ PUBLIC_NAMES = {
         "SchedulerObserver",
         "Stalled",
         "StepPlan",
+        "WrongThread",
     ],
     runtime: [],
 }

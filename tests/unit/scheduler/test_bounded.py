@@ -14,8 +14,18 @@ from tests.unit.scheduler.loop import Loop, ids
 from tests.unit.scheduler.overtaking import OvertakeCounter
 
 BOUNDED = sorted(QUEUE_POLICIES.keys() - UNBOUNDED)
-GREEDY = [LPM, DFS]
-"""Orders that would let anybody wait for ever, under the bound that any order of the embedder gets."""
+
+
+class BoundedLPM(LPM):
+    is_bounded = True
+
+
+class BoundedDFS(DFS):
+    is_bounded = True
+
+
+GREEDY = [BoundedLPM, BoundedDFS]
+"""Orders that let anybody wait for ever, under the bound that orders get unless they say otherwise."""
 
 
 def numbered(number: int) -> Request:
@@ -90,9 +100,16 @@ def test_places_of_those_who_left_are_used_again():
 # An endless stream of hits against one cold request
 
 
-def stream(policy: object, limit: int | None, max_running: int = 1, num_steps: int = 60) -> OvertakeCounter:
+def stream(
+    policy: object,
+    limit: int | None,
+    max_running: int = 1,
+    num_steps: int = 60,
+    *,
+    is_bounded: bool = True,
+) -> OvertakeCounter:
     loop = Loop(200, 4, policy=policy, max_overtakes=limit, max_running=max_running)
-    counter = OvertakeCounter(loop, is_bounded=policy not in UNBOUNDED)
+    counter = OvertakeCounter(loop, is_bounded=is_bounded)
     loop.warm(ids(0, 40))
     counter.submit("cold", ids(5000, 30), 1)
     for number in range(num_steps):
@@ -113,15 +130,15 @@ def test_a_cold_request_is_admitted_after_as_many_overtakes_as_allowed(policy, m
         assert counter.times[cold.number] == limit
 
 
-@pytest.mark.parametrize("policy", sorted(UNBOUNDED))
+@pytest.mark.parametrize("policy", [*sorted(UNBOUNDED), LPM, DFS, lambda *given: LPM(*given)])
 def test_plain_longest_match_and_depth_first_promise_nothing(policy):
-    counter = stream(policy, 1)
+    counter = stream(policy, 1, is_bounded=False)
     assert counter.waiting()[0].request_id == "cold"
     assert counter.times[0] == 60
 
 
 def test_by_default_512_may_pass_and_no_more():
-    loop = Loop(200, 4, policy=LPM, max_running=8)
+    loop = Loop(200, 4, policy=BoundedLPM, max_running=8)
     counter = OvertakeCounter(loop)
     loop.warm(ids(0, 40))
     cold = counter.submit("cold", ids(5000, 30), 1)
@@ -134,7 +151,7 @@ def test_by_default_512_may_pass_and_no_more():
 
 
 def test_by_default_as_many_may_pass_as_waited_at_arrival_where_those_are_more():
-    loop = Loop(4_000, 4, policy=LPM, max_running=1_000, token_budget=10**6)
+    loop = Loop(4_000, 4, policy=BoundedLPM, max_running=1_000, token_budget=10**6)
     loop.warm(ids(0, 8))
     for number in range(700):
         loop.submit(f"old{number}", [*ids(0, 8), number], 1)
@@ -189,17 +206,17 @@ def shaken(policy: object, limit: int | None, seed: int, **settings: object) -> 
 @pytest.mark.parametrize("policy", [*BOUNDED, *GREEDY])
 def test_nobody_is_overtaken_more_often_than_allowed_whatever_happens(policy, limit):
     counter = shaken(policy, limit, seed=limit)
-    if policy is LPM:
+    if policy is BoundedLPM:
         assert max(counter.times.values()) == limit
 
 
-@pytest.mark.parametrize("policy", [*BOUNDED, LPM])
+@pytest.mark.parametrize("policy", [*BOUNDED, BoundedLPM])
 def test_the_bound_holds_under_priorities_too(policy):
     shaken(policy, 5, seed=3, priority_step=10.0)
 
 
 def test_a_request_that_is_due_goes_first_though_it_is_held():
-    loop = Loop(100, 4, policy=LPM, max_overtakes=2, token_budget=20, prefill_chunk_tokens=8)
+    loop = Loop(100, 4, policy=BoundedLPM, max_overtakes=2, token_budget=20, prefill_chunk_tokens=8)
     leader = loop.submit("leader", ids(0, 64), 1)
     loop.step()
     follower = loop.submit("follower", [*ids(0, 64), 7], 1)
@@ -210,7 +227,7 @@ def test_a_request_that_is_due_goes_first_though_it_is_held():
 
 
 def test_the_pool_drains_for_a_due_request_that_does_not_fit():
-    loop = Loop(40, 4, policy=LPM, max_overtakes=3)
+    loop = Loop(40, 4, policy=BoundedLPM, max_overtakes=3)
     loop.warm(ids(0, 8))
     loop.submit("long", ids(100, 8), 40)
     loop.step()
