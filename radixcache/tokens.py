@@ -37,7 +37,8 @@ class Tokens:
 
     Raises:
         InvalidTokens: A value is negative or above 2**31 - 1; names it and its position.
-        InvalidTokenType: Not integers, not one-dimensional, or a type that is not listed above.
+        InvalidTokenType: Not integers, not one-dimensional, or a type that is not listed above. A list of
+            nothing but `bool` is refused as an array of it is; among integers a `bool` passes as 0 or 1.
 
     Complexity:
         O(n); free for `Tokens`.
@@ -122,8 +123,12 @@ def _encode_integers(values: Sequence[Any]) -> bytes:
         _refuse_first_bad(values)
         raise
     ids = np.asarray(encoded)
-    if encoded and (max(encoded) if len(encoded) <= _FEW else ids.max()) > MAX_TOKEN:
-        _refuse_first_bad(values)
+    if encoded:
+        largest = max(encoded) if len(encoded) <= _FEW else int(ids.max())
+        if largest > MAX_TOKEN:
+            _refuse_first_bad(values)
+        elif largest < 2:
+            _refuse_bools(values)
     return ids.astype("<u4", copy=False).tobytes()
 
 
@@ -135,6 +140,11 @@ def _refuse_first_bad(values: Sequence[Any]) -> None:
             )
         if not 0 <= value.__index__() <= MAX_TOKEN:
             raise _out_of_range(value, position)
+
+
+def _refuse_bools(values: Sequence[Any]) -> None:
+    if all(isinstance(value, bool) for value in values):  # ends at the first integer
+        raise InvalidTokenType(f"token ids are integers, got {values[0]} of type bool at position 0")
 
 
 def _encode_array(values: npt.NDArray[Any]) -> bytes:

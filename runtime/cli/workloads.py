@@ -84,6 +84,7 @@ def given_settings(options: dict[str, Any], kind: type[_Settings]) -> tuple[dict
 
     Raises:
         InvalidConfig: No such setting, or a value is of another type.
+        WorkloadError: A value lies outside its range.
     """
     given: dict[str, str] = {}
     for setting in options["settings"]:
@@ -91,17 +92,19 @@ def given_settings(options: dict[str, Any], kind: type[_Settings]) -> tuple[dict
         if not equals:
             raise InvalidConfig(f"--set takes NAME=VALUE, got {setting!r}")
         given[name.replace("-", "_")] = value
-    known = sorted(each.name for each in fields(kind) if each.type in (int, float))  # type: ignore[arg-type]
-    for name in given:
+    known = {each.name: each.type for each in fields(kind) if each.type in (int, float)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for name, value in given.items():
         if name not in known:
             raise InvalidConfig(
                 f"workload {options['workload']!r} has no setting {name!r} to be given here, "
-                f"it has {', '.join(known)}"
+                f"it has {', '.join(sorted(known))}"
             )
-    try:
-        return given, msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidConfig(f"--set {' '.join(options['settings'])}: {error}") from error
+        try:
+            values[name] = msgspec.convert(value, known[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidConfig(f"--set {name}={value}: {error}") from error
+    return given, kind(**values)
 
 
 def load(options: dict[str, Any], reading: TraceOptions) -> tuple[Workload, dict[str, Any]]:

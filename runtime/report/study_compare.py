@@ -97,7 +97,26 @@ def _warnings(found: Comparison) -> list[str]:
             f"In {heavy} of {len(found.cells)} simulations more work arrives than can be served: latencies "
             "then measure the length of the trace, not the service."
         )
+    if _pools_agree(found):
+        least = min(found.grid.capacities)
+        bounds = [each for group in found.groups if (each := group.metrics["of_ceiling"])]
+        fits = all(each.low == 1 for each in bounds)
+        reason = f": even that of {least:,} tokens holds all that is used again" if bounds and fits else ""
+        warnings.append(
+            f"All capacities give the same figures{reason}. Give more sessions, for instance with "
+            "--set num_sessions=N, or smaller --capacities."
+        )
     return warnings
+
+
+def _pools_agree(found: Comparison) -> bool:
+    """Whether more than one capacity was used and no metric depends on it."""
+    same: dict[tuple[str, str], Group] = {}
+    return len(found.grid.capacities) > 1 and all(
+        group.metrics == same.setdefault((group.eviction, group.policy), group).metrics
+        and not group.num_failed
+        for group in found.groups
+    )
 
 
 def _notes(found: Comparison) -> list[str]:

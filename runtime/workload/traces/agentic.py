@@ -28,6 +28,7 @@ from runtime.workload.traces.agentic_format import (
     runs_of,
 )
 from runtime.workload.traces.lines import decode, numbered_lines, read_bytes
+from runtime.workload.traces.notes import note_empty
 from runtime.workload.traces.options import TraceOptions
 
 NOTES: Final = (
@@ -93,19 +94,21 @@ def _documents(path: Path) -> list[tuple[Path, int | None, bytes]]:
 def _notes(options: TraceOptions, tokens: "_TokenSpace") -> list[str]:
     notes = list(NOTES)
     if options.share_prefixes:
+        groups = "1 group" if tokens.num_shared == 1 else f"{tokens.num_shared} groups"
         notes.append(
             "Block ids are local to a session. Sessions (and sub-agents) with equal model and "
             "equal lengths of tools and system prompt are taken to share these: an assumption, "
-            f"made for {tokens.num_shared} groups."
+            f"made for {groups}."
         )
     else:
         notes.append("Block ids are local to a session: sessions share nothing.")
     if options.model_namespaces:
         notes.append("Requests recorded on different models have namespaces of their own.")
     if tokens.num_empty:
-        notes.append(f"{tokens.num_empty} requests without output generate one token here.")
+        notes.append(note_empty(tokens.num_empty))
     if tokens.num_estimated:
-        notes.append(f"{tokens.num_estimated} pauses are not recorded and were taken from start times.")
+        some = "1 pause is" if tokens.num_estimated == 1 else f"{tokens.num_estimated} pauses are"
+        notes.append(f"{some} not recorded, but taken from start times.")
     return notes
 
 

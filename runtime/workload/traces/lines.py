@@ -52,15 +52,24 @@ def decode(decoder: msgspec.json.Decoder[T], text: bytes, path: Path, line: int 
     """One JSON value, checked against the decoder's type.
 
     Raises:
-        TraceError: It is no JSON or of another shape; the message quotes the value.
+        TraceError: It is no JSON, CSV for instance, or of another shape; the message quotes the value.
     """
     try:
         return decoder.decode(text)
-    except msgspec.ValidationError as error:
-        value = _quoted(text, str(error))
-        raise TraceError(path, line, f"{error}{value}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        first = text.split(b"\n", 1)[0]
+        if line in (None, 1) and is_like_csv(first):
+            raise TraceError(path, line, f"looks like CSV, but traces are JSON: {shown(first)}") from error
+        if isinstance(error, msgspec.ValidationError):
+            raise TraceError(path, line, f"{error}{_quoted(text, str(error))}") from error
         raise TraceError(path, line, f"is no JSON ({error}): {shown(text)}") from error
+
+
+def is_like_csv(line: bytes) -> bool:
+    """Whether a line that is no JSON looks like the first one of a table: fields between separators."""
+    text = line.decode("utf-8", errors="replace").strip()
+    is_text = text.replace("\t", "").isprintable()
+    return is_text and not text.startswith(("{", "[")) and any(each in text for each in ",;\t")
 
 
 def _quoted(text: bytes, message: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from runtime.errors import TraceError
 from runtime.workload.model import FRESH_TOKEN_BASE, Blocks, Session, Turn, Workload
 from runtime.workload.traces.lines import decode, numbered_lines, read_bytes
+from runtime.workload.traces.notes import note_empty
 from runtime.workload.traces.options import TraceOptions
 
 BLOCK_SIZE: Final = 512
@@ -69,7 +70,7 @@ def load_mooncake(path: Path, options: TraceOptions) -> Workload:  # noqa: ARG00
         sessions.append(Session(session_id=session_id, start_s=line.timestamp / 1000, turns=(turn,)))
     notes = [NOTE_OUTPUTS]
     if num_empty:
-        notes.append(f"{num_empty} requests without output generate one token here.")
+        notes.append(note_empty(num_empty))
     if any(a.start_s > b.start_s for a, b in pairwise(sessions)):
         sessions.sort(key=lambda session: session.start_s)
         notes.append("The file's timestamps fall in places: requests were sorted by timestamp.")

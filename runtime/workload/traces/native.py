@@ -13,13 +13,13 @@ from runtime.workload.traces.block_tree import ROOT, BlockTree
 from runtime.workload.traces.native_format import UNITS_PER_S, TraceHeader
 from runtime.workload.traces.native_links import Linked, Linker
 from runtime.workload.traces.native_scan import NumberedRequest, read_requests, without_blocks
+from runtime.workload.traces.notes import note_empty
 from runtime.workload.traces.options import TraceOptions
 
 NOTE_LINKED: Final = (
     "{linked} of {all} prompts contain recorded output; the replay puts there what it generates itself, "
     "known in whole blocks of {block_size} tokens."
 )
-NOTE_EMPTY: Final = "{empty} requests without output generate one token here."
 
 
 def load_native(path: Path, options: TraceOptions) -> Workload:  # noqa: ARG001  # nothing is open
@@ -159,5 +159,5 @@ def _notes(header: TraceHeader, requests: list[Linked], sessions: list[Session])
         notes.append(NOTE_LINKED.format(linked=linked, all=len(turns), block_size=header.block_size))
     empty = sum(not each.request.output_length for each in requests)
     if empty:
-        notes.append(NOTE_EMPTY.format(empty=empty))
+        notes.append(note_empty(empty))
     return notes

@@ -11,7 +11,7 @@ from runtime.errors import TraceError
 from runtime.workload.model import Workload
 from runtime.workload.traces.agentic import load_agentic
 from runtime.workload.traces.chat_messages import load_chat_messages
-from runtime.workload.traces.lines import read_bytes, shown
+from runtime.workload.traces.lines import is_like_csv, read_bytes, shown
 from runtime.workload.traces.mooncake import load_mooncake
 from runtime.workload.traces.native import load_native
 from runtime.workload.traces.options import TraceOptions
@@ -76,16 +76,16 @@ def sniff_format(path: Path) -> str:
         return "agentic"
     number, first = next(stream_lines(path))
     text = read_bytes(path) if ".json" in path.suffixes else first
+    known = f"no trace of a known format ({', '.join(TRACE_FORMATS)})"
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if is_like_csv(first):
+            reason = f"looks like CSV and is {known}, all of which are JSON: {shown(first)}"
+            raise TraceError(path, number, reason) from error
         raise TraceError(path, number, f"is no JSON ({error}): {shown(first)}") from error
     if isinstance(value, dict):
         for name, keys in _TELLING_KEYS.items():
             if keys <= value.keys():
                 return name
-    raise TraceError(
-        path,
-        number,
-        f"is no trace of a known format ({', '.join(TRACE_FORMATS)}): {shown(first)}",
-    )
+    raise TraceError(path, number, f"is {known}: {shown(first)}")

@@ -106,6 +106,17 @@ def test_a_list_with_no_integer_is_refused_with_type_and_position(bad: object) -
         Tokens([1, bad])
 
 
+@pytest.mark.parametrize("source", [[True], [False], (False, True, False), [True] * 100, [False] * 100])
+def test_a_list_of_bools_is_refused_as_an_array_of_them_is(source: object) -> None:
+    with pytest.raises(InvalidTokenType, match=f"got {source[0]} of type bool at position 0"):
+        Tokens(source)
+
+
+@pytest.mark.parametrize("ids", [[0], [1, 0], [0] * 100, range(2), [True, 0], [False, 7]])
+def test_small_integers_are_no_bools(ids: object) -> None:
+    assert list(Tokens(ids)) == list(map(int, ids))
+
+
 @pytest.mark.parametrize(
     ("source", "named"),
     [

@@ -128,6 +128,16 @@ def test_a_bad_option_is_one_line_that_names_it(radixcache, arguments, named):
         assert part in stderr
 
 
+@pytest.mark.parametrize("given", ["num_sessions=x", "mean_turns=y", "num_sessions=-3"])
+def test_a_bad_setting_of_a_plan_names_no_setting_that_nobody_gave(radixcache, given):
+    code, stdout, stderr = radixcache("plan", "--set", given)
+    assert (code, stdout) == (2, "")
+    name, _, value = given.partition("=")
+    assert name in stderr
+    assert value in stderr
+    assert "400" not in stderr
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_requests_are_written_one_by_one(radixcache, form):
     code, _, _ = radixcache("simulate", *SMALL, "--first", "6", "--requests", f"r.{form}", "--out", "out")

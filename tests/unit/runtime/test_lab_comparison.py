@@ -108,6 +108,23 @@ def test_seeds_that_change_nothing_are_told():
     assert any("draws nothing" in note for note in compare_study(twice).notes)
 
 
+def test_a_workload_that_fits_into_every_pool_is_told():
+    grid = Grid(evictions=("lru", "fifo"), policies=("fcfs",), capacities=(400_000, 200_000), seeds=(3,))
+    fitting = compared(grid, SmallChat(num_sessions=3), workers=1)
+    (warning,) = compare_study(fitting).warnings
+    assert "All capacities give the same figures: even that of 200,000 tokens holds all" in warning
+    assert "num_sessions" in warning
+    unknown = [replace(each, metrics={**each.metrics, "of_ceiling": None}) for each in fitting.groups]
+    (warning,) = compare_study(replace(fitting, groups=unknown)).warnings
+    assert "All capacities give the same figures. Give" in warning
+    alone = compared(replace(grid, capacities=(200_000,)), SmallChat(num_sessions=3), workers=1)
+    assert compare_study(alone).warnings == []
+
+
+def test_capacities_that_differ_are_no_warning(found):
+    assert not any("All capacities" in warning for warning in compare_study(found).warnings)
+
+
 def test_the_warm_up_is_the_first_arrivals_and_time_begins_behind_it():
     requests = [record(request_id=f"r{n}", arrival_s=float(n)) for n in range(10)]
     left = without_warmup(run(requests, makespan_s=30.0), 0.25)

@@ -106,7 +106,7 @@ def test_a_turn_follows_the_answer_and_the_recorded_pause(trace: Path) -> None:
     assert [turn.after for turn in turns] == [(), (0,), (1,)]
     assert [turn.think_s for turn in turns] == [0.0, 3.5, 20 - 9 - 2.0]
     assert [turn.kind for turn in turns] == ["first", "tool result", "follow-up"]
-    assert any(note.startswith("1 pauses are not recorded") for note in workload.notes)
+    assert any(note.startswith("1 pause is not recorded") for note in workload.notes)
 
 
 def test_the_main_agent_waits_for_its_sub_agents(trace: Path) -> None:
@@ -158,7 +158,7 @@ def test_sessions_alike_share_tools_and_system_prompt(trace: Path) -> None:
 
 def test_sharing_is_said_to_be_an_assumption(trace: Path) -> None:
     workload = load(trace, session("a", request(0, 16, [1, 2, 3, 4])))
-    assert any("assumption" in note and "1 groups" in note for note in workload.notes)
+    assert any("assumption" in note and "1 group." in note for note in workload.notes)
 
 
 def test_a_list_that_leaves_the_claimed_prefix_early_shares_only_up_to_there(trace: Path) -> None:

@@ -57,7 +57,9 @@ def test_falling_timestamps_are_sorted_and_said(trace: Path) -> None:
 def test_no_output_becomes_one_token_and_is_said(trace: Path) -> None:
     workload = load_trace(write(trace, {**GOOD, "output_length": 0}, GOOD))
     assert workload.sessions[0].turns[0].output_len == 1
-    assert any(note.startswith("1 requests without output") for note in workload.notes)
+    assert "1 request without output generates one token here." in workload.notes
+    workload = load_trace(write(trace, *[{**GOOD, "output_length": 0}] * 2))
+    assert "2 requests without output generate one token each here." in workload.notes
 
 
 def test_gzip_blank_lines_and_a_byte_order_mark_are_read(trace: Path) -> None:

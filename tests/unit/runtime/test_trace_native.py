@@ -74,7 +74,7 @@ def test_a_list_is_a_namespace_of_parts(path: Path) -> None:
 def test_no_output_becomes_one_token_and_is_said(path: Path) -> None:
     workload = load(path, line(["a"], 4, 0))
     assert workload.sessions[0].turns[0].output_len == 1
-    assert workload.notes == ("1 requests without output generate one token here.",)
+    assert workload.notes == ("1 request without output generates one token here.",)
 
 
 def test_notes_of_the_header_are_notes_of_the_workload(path: Path) -> None:

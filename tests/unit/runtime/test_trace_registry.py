@@ -63,12 +63,43 @@ def test_every_loader_names_a_file_of_another_format(tmp_path: Path, name: str) 
             load_trace(path, name)
 
 
-@pytest.mark.parametrize("text", ["a,b\n1,2\n", '{"x": 1}', "[]", "7", '{"timestamp": 3'])
+@pytest.mark.parametrize("text", ['{"x": 1}', "[]", "7", '{"timestamp": 3'])
 def test_an_unknown_format_is_named_with_what_stands_there(tmp_path: Path, text: str) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text(text)
     with pytest.raises(TraceError, match=r"trace\.jsonl:1: is no (JSON|trace of a known format)"):
         load_trace(path)
+
+
+CSV = ["a,b\n1,2\n", '"a";"b"\n1;2\n', "\ufeffa\tb\n1\t2\n", "1,2\n3,4\n"]
+
+
+@pytest.mark.parametrize("text", CSV)
+@pytest.mark.parametrize("name", ["trace.csv", "trace.json"])
+def test_a_table_is_named_with_the_formats_that_are_read(tmp_path: Path, text: str, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    expected = rf"{name}:1: looks like CSV and is no trace of a known format \({', '.join(TRACE_FORMATS)}\)"
+    with pytest.raises(TraceError, match=expected):
+        load_trace(path)
+
+
+@pytest.mark.parametrize("text", CSV)
+@pytest.mark.parametrize("name", sorted(TRACE_FORMATS))
+def test_every_loader_names_a_table(tmp_path: Path, text: str, name: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(text)
+    with pytest.raises(TraceError, match=r"trace\.csv:1: looks like CSV, but traces are JSON: "):
+        load_trace(path, name)
+
+
+@pytest.mark.parametrize("data", [b"nope\n", b'{"a": 1, b}\n', b"PAR1\x15\x04,\x15\n", b"\xff,\xfe\0\n"])
+def test_what_is_no_table_is_no_json(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(data)
+    for name in (None, "mooncake"):
+        with pytest.raises(TraceError, match="trace:1: is no JSON"):
+            load_trace(path, name)
 
 
 def test_an_unknown_format_name_offers_the_nearest(tmp_path: Path) -> None:
