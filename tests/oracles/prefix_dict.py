@@ -1,7 +1,7 @@
 """An index that knows only the events: the set of cached prefixes, and what they make match.
 
 It checks two things against the product: that the event stream, replayed, names exactly the cached
-pages (invariant I11), and that a lookup finds what that set makes it find. Knows no sequences.
+pages (invariant I12), and that a lookup finds what that set makes it find. Knows no sequences.
 """
 
 from collections.abc import Iterable, Sequence

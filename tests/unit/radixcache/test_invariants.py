@@ -1,14 +1,11 @@
 """`check` finds each kind of damage, by name, and all of it at once."""
 
-import re
 from array import array
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import radixcache
 from radixcache import PrefixCache, check
 from radixcache.errors import InvariantViolation
 from radixcache.node import Node
@@ -183,14 +180,6 @@ def test_damage_is_found_by_name(damage: Callable[[PrefixCache, Any], None], nam
     with pytest.raises(InvariantViolation, match=names) as caught:
         check(cache)
     assert all(line.startswith("I") for line in caught.value.violations)
-
-
-def test_the_readme_numbers_what_is_checked_without_a_gap_and_the_event_stream_behind_it() -> None:
-    folder = Path(radixcache.__file__).parent
-    numbers = [int(found) for found in re.findall(r"^\| I(\d+) \|", (folder / "README.md").read_text(), re.M)]
-    assert numbers == list(range(1, 12))
-    checked = {int(found) for found in re.findall(r'"I(\d+) ', (folder / "invariants.py").read_text())}
-    assert checked == set(numbers[:-1])
 
 
 def test_all_damage_is_named_at_once() -> None:
