@@ -155,7 +155,7 @@ class Sequence:
             SequenceStateError: The sequence has ended.
 
         Complexity:
-            O(pages reserved) memcpy, and O(k log n) where k leaves have to go.
+            Amortised O(pages reserved) memcpy, and O(k log n) where k leaves have to go.
         """
         require_legal("reserve", self._state)
         if type(extend_len) is not int:
@@ -177,7 +177,7 @@ class Sequence:
         if total <= len(table):
             table[used:total] = pages
         else:
-            spare = 0 if used == self._num_published else total // 2
+            spare = 0 if self._state is SequenceState.OPEN else total // 2  # many grow once only
             self._table = table[:used] + pages + array("i", bytes(spare * PAGE_ID_BYTES))
             self._table_view = None
         self._num_pages = total
@@ -383,10 +383,10 @@ class Sequence:
         )
         cache.tree.lock(self._node)
         child._tail = self._tail.copy()
-        child._state = SequenceState.ACTIVE
         child.matched_len, child.miss = self.matched_len, self.miss
         if num_own:
             child._copy_from(self._table[published : published + num_own], partial, cache.take(num_own))
+        child._state = SequenceState.ACTIVE
         child.computed_len = self.computed_len
         child._published_before = self._published_before
         child._announce()
