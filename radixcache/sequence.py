@@ -11,7 +11,7 @@ from radixcache.allocator import PageArray, PageIds
 from radixcache.arguments import as_integer
 from radixcache.copies import CopySource, PageCopy
 from radixcache.errors import InvalidArgument, SequenceStateError
-from radixcache.lifecycle import LIVE, Admission, PartialMatch, SequenceState, require_legal
+from radixcache.lifecycle import LIVE, Opening, PartialMatch, SequenceState, require_legal
 from radixcache.misses import Miss
 from radixcache.node import PAGE_ID_BYTES, Node
 from radixcache.state import CacheState
@@ -31,7 +31,7 @@ class Sequence:
     """
 
     def __init__(
-        self, state: CacheState, number: int, prompt: Tokens, node: Node, pages: bytes, how: Admission
+        self, state: CacheState, number: int, prompt: Tokens, node: Node, pages: bytes, how: Opening
     ) -> None:
         self._cache = state
         self._number = number

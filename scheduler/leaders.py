@@ -2,9 +2,9 @@
 
 from radixcache import Namespace, PrefixCache, Tokens
 from radixcache.allocator import PageArray
+from radixcache.misses import Anchor
 from scheduler.policies.base import QueuePolicy
 from scheduler.request import Request
-from scheduler.waiting.anchors import Anchor
 
 
 class Leaders:

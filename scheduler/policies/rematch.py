@@ -1,9 +1,9 @@
 """Longest prefix match by brute force: the oracle of the incremental order."""
 
 from radixcache import PrefixCache
+from radixcache.misses import Anchor
 from scheduler.policies.base import PolicyOptions
 from scheduler.request import Request
-from scheduler.waiting.anchors import Anchor
 
 
 class RematchLPM:
