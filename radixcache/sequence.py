@@ -372,6 +372,7 @@ class Sequence:
         if num_own > cache.available_after_publish(self._node, data, self._table[published:full]):
             raise cache.out_of_pages(num_own)
         self.publish()
+        own = cache.take(num_own)  # may break off: before the child holds anything
         published = self._num_published
         child = Sequence(
             cache,
@@ -383,11 +384,10 @@ class Sequence:
         )
         cache.tree.lock(self._node)
         child._tail = self._tail.copy()
-        child.matched_len, child.miss = self.matched_len, self.miss
-        if num_own:
-            child._copy_from(self._table[published : published + num_own], partial, cache.take(num_own))
+        child.matched_len, child.computed_len, child.miss = self.matched_len, self.computed_len, self.miss
+        if own:
+            child._copy_from(self._table[published : published + num_own], partial, own)
         child._state = SequenceState.ACTIVE
-        child.computed_len = self.computed_len
         child._published_before = self._published_before
         child._announce()
         cache.live[child._number] = child

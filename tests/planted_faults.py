@@ -151,7 +151,7 @@ FAULTS = (
     Fault(
         "a fork shares the partial page",
         "sequence.py",
-        "            child._copy_from(self._table[published : published + num_own], partial, cache.take(num_own))\n",
+        "            child._copy_from(self._table[published : published + num_own], partial, own)\n",
         "            child._add_pages(self._table[published : published + num_own])\n",
     ),
     Fault(
