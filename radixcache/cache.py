@@ -10,7 +10,7 @@ from radixcache.config import CacheConfig
 from radixcache.errors import CacheBusy, InvalidArgument, InvalidTokens
 from radixcache.events import CacheObserver, EventLog, Snapshot, Stored
 from radixcache.eviction import Use
-from radixcache.lifecycle import Admission
+from radixcache.lifecycle import Opening
 from radixcache.misses import Miss, MissReason
 from radixcache.namespace import Namespace, namespace_key
 from radixcache.node import Node, Root
@@ -137,7 +137,7 @@ class PrefixCache:
             node = tree.split(child, child_pages)
             at += child_pages * page_bytes
         tree.lock(node)
-        how = Admission(write, read, resumed, use)
+        how = Opening(write, read, resumed, use)
         seq = Sequence(state, next(state.sequence_numbers), tokens, node, b"".join(pages), how)
         if read:
             seq.miss = self._explain(root, node, data, at, limit)

@@ -44,7 +44,7 @@ class PartialMatch(NamedTuple):
     num_tokens: int
 
 
-class Admission(NamedTuple):
+class Opening(NamedTuple):
     """How a sequence came in: fixed when it is opened."""
 
     write: bool

@@ -41,9 +41,8 @@ class NullPrefixCache(PrefixCache):
     ) -> Sequence:
         """A sequence that matched nothing and will publish nothing; see `PrefixCache.open`."""
         seq = super().open(
-            prompt, namespace, read=False, write=False, resumed=resumed, priority=priority, retain=retain
+            prompt, namespace, read=read, write=False, resumed=resumed, priority=priority, retain=retain
         )
         if read:
             seq.miss = Miss(MissReason.NEVER_SEEN, seq.prompt_len - 1, MissReason.LAST_TOKEN, 1)
-            seq._how = seq._how._replace(counted=True)
         return seq

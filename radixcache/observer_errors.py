@@ -1,5 +1,10 @@
 """Observers that raise: everybody is told before that goes on, and a verb may complete its work first."""
 
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+_Observer = TypeVar("_Observer")
+
 
 class ObserverErrors:
     """What observers raised. The first is raised again once all were told, or once nobody holds it back.
@@ -14,6 +19,21 @@ class ObserverErrors:
     def __init__(self) -> None:
         self.is_held = False
         self.noted: list[tuple[object, BaseException]] = []
+
+    def tell(self, observers: Iterable[_Observer], *reports: Callable[[_Observer], object]) -> None:
+        """Make every report to every observer, whatever one of them raises.
+
+        Raises:
+            BaseException: What an observer raised, if it is not held back.
+        """
+        for observer in observers:
+            for report in reports:
+                try:
+                    report(observer)
+                except BaseException as error:  # noqa: BLE001  # the others are told all the same
+                    self.note(observer, error)
+        if self.noted:
+            self.settle()
 
     def note(self, observer: object, error: BaseException) -> None:
         """An observer raised."""

@@ -11,7 +11,7 @@ from radixcache.allocator import PageArray, PageIds
 from radixcache.arguments import as_integer
 from radixcache.copies import CopySource, PageCopy
 from radixcache.errors import InvalidArgument, SequenceStateError
-from radixcache.lifecycle import LIVE, Admission, PartialMatch, SequenceState, require_legal
+from radixcache.lifecycle import LIVE, Opening, PartialMatch, SequenceState, require_legal
 from radixcache.misses import Miss
 from radixcache.node import PAGE_ID_BYTES, Node
 from radixcache.state import CacheState
@@ -31,7 +31,7 @@ class Sequence:
     """
 
     def __init__(
-        self, state: CacheState, number: int, prompt: Tokens, node: Node, pages: bytes, how: Admission
+        self, state: CacheState, number: int, prompt: Tokens, node: Node, pages: bytes, how: Opening
     ) -> None:
         self._cache = state
         self._number = number
@@ -155,7 +155,7 @@ class Sequence:
             SequenceStateError: The sequence has ended.
 
         Complexity:
-            O(pages reserved) memcpy, and O(k log n) where k leaves have to go.
+            Amortised O(pages reserved) memcpy, and O(k log n) where k leaves have to go.
         """
         require_legal("reserve", self._state)
         if type(extend_len) is not int:
@@ -177,7 +177,7 @@ class Sequence:
         if total <= len(table):
             table[used:total] = pages
         else:
-            spare = 0 if used == self._num_published else total // 2
+            spare = 0 if self._state is SequenceState.OPEN else total // 2  # many grow once only
             self._table = table[:used] + pages + array("i", bytes(spare * PAGE_ID_BYTES))
             self._table_view = None
         self._num_pages = total
@@ -372,6 +372,7 @@ class Sequence:
         if num_own > cache.available_after_publish(self._node, data, self._table[published:full]):
             raise cache.out_of_pages(num_own)
         self.publish()
+        own = cache.take(num_own)  # may break off: before the child holds anything
         published = self._num_published
         child = Sequence(
             cache,
@@ -383,11 +384,10 @@ class Sequence:
         )
         cache.tree.lock(self._node)
         child._tail = self._tail.copy()
+        child.matched_len, child.computed_len, child.miss = self.matched_len, self.computed_len, self.miss
+        if own:
+            child._copy_from(self._table[published : published + num_own], partial, own)
         child._state = SequenceState.ACTIVE
-        child.matched_len, child.miss = self.matched_len, self.miss
-        if num_own:
-            child._copy_from(self._table[published : published + num_own], partial, cache.take(num_own))
-        child.computed_len = self.computed_len
         child._published_before = self._published_before
         child._announce()
         cache.live[child._number] = child

@@ -1,6 +1,7 @@
 """What all sequences of a cache share, and the few operations that need several of its parts at once."""
 
 from array import array
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -177,38 +178,26 @@ class CacheState:
 
     def tell_published(self, node: Node, anchor: Anchor, pages: PageIds, tokens: bytes) -> None:
         """Report a run of pages that `node` now ends with."""
-        parent_page = anchor if isinstance(anchor, int) else None
+        namespace, parent_page = node.root.namespace, anchor if isinstance(anchor, int) else None
         run = np.frombuffer(pages.tobytes(), dtype=np.int32)
         depth = node.end - len(pages)
-        errors = self.observer_errors
-        for observer in self.observers:
-            try:
-                observer.published(node.root.namespace, parent_page, run, Tokens.trusted(tokens), depth)
-            except BaseException as error:  # noqa: BLE001  # the others are told all the same
-                errors.note(observer, error)
-        if errors.noted:
-            errors.settle()
+        self.observer_errors.tell(
+            self.observers,
+            lambda observer: observer.published(namespace, parent_page, run, Tokens.trusted(tokens), depth),
+        )
 
     def _tell_evicted(self, victims: list[Victim]) -> None:
-        errors = self.observer_errors
-        for observer in self.observers:
-            for root, anchor, depth, pages, _ in victims:
-                surviving = anchor if isinstance(anchor, int) else None
-                run = np.frombuffer(pages, dtype="<i4")
-                try:
-                    observer.evicted(root.namespace, run, surviving, depth)
-                except BaseException as error:  # noqa: BLE001
-                    errors.note(observer, error)
-        if errors.noted:
-            errors.settle()
+        self.observer_errors.tell(self.observers, *[_report_of(victim) for victim in victims])
 
     def tell_cleared(self, namespace: Namespace, *, everything: bool) -> None:
         """Report that a namespace, or all, was cleared."""
-        errors = self.observer_errors
-        for observer in self.observers:
-            try:
-                observer.cleared(namespace, everything=everything)
-            except BaseException as error:  # noqa: BLE001
-                errors.note(observer, error)
-        if errors.noted:
-            errors.settle()
+        self.observer_errors.tell(
+            self.observers, lambda observer: observer.cleared(namespace, everything=everything)
+        )
+
+
+def _report_of(victim: Victim) -> Callable[[CacheObserver], None]:
+    root, anchor, depth, pages, _ = victim
+    surviving = anchor if isinstance(anchor, int) else None
+    run = np.frombuffer(pages, dtype="<i4")
+    return lambda observer: observer.evicted(root.namespace, run, surviving, depth)

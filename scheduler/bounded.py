@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from radixcache.misses import Anchor
 from scheduler.overtakes import Overtakes
 from scheduler.policies.base import QueuePolicy
 from scheduler.request import Request
-from scheduler.waiting.anchors import Anchor
 
 
 class BoundedWaiting:

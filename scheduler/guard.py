@@ -7,8 +7,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from radixcache.observer_errors import ObserverErrors
 from scheduler.errors import Interrupted, ReentrantCall, WrongThread
-from scheduler.leaders import Leaders
-from scheduler.waiting.forest import WaitingForest
+from scheduler.inner_observer import InnerObserver
 
 
 class Guard:
@@ -58,7 +57,7 @@ class Guard:
             BaseException: What an observer raised first.
         """
         for observer, error in self.errors.noted:
-            if isinstance(observer, WaitingForest | Leaders):  # the scheduler's own books are half written
+            if isinstance(observer, InnerObserver):
                 self.broken_by = verb, error
         self.errors.settle()
 

@@ -2,12 +2,13 @@
 
 from radixcache import Namespace, PrefixCache, Tokens
 from radixcache.allocator import PageArray
+from radixcache.misses import Anchor
+from scheduler.inner_observer import InnerObserver
 from scheduler.policies.base import QueuePolicy
 from scheduler.request import Request
-from scheduler.waiting.anchors import Anchor
 
 
-class Leaders:
+class Leaders(InnerObserver):
     """Follows which prompt page each running request computes next, and holds who waits for it.
 
     A hold moves on with every chunk that is published, and ends with the last page that others share, or

@@ -3,9 +3,9 @@
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
+from radixcache.misses import Anchor
 from scheduler.policies.base import ForestPolicy, QueuePolicy
 from scheduler.request import Request
-from scheduler.waiting.anchors import Anchor
 
 
 class PriorityLevels:

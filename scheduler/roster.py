@@ -50,13 +50,8 @@ class Roster:
         self._next_number += 1
         self._requests[request.request_id] = request
         self.line.join(request)
-        for observer in self.observers:
-            try:
-                observer.submitted(request, now)
-            except BaseException as error:  # noqa: BLE001  # the others are told all the same
-                self._errors.note(observer, error)
-        if self._errors.noted:
-            self._errors.settle()
+        if self.observers:
+            self._errors.tell(self.observers, lambda observer: observer.submitted(request, now))
 
     def admit(self, request: Request, sequence: Sequence, now: float) -> None:
         """A request that waits runs from now on, with a sequence whose pages are reserved."""
@@ -101,10 +96,5 @@ class Roster:
             self.num_ended += 1
             self.line.stop_leading(request)
         del self._requests[request.request_id]
-        for observer in self.observers:
-            try:
-                observer.ended(request, now)
-            except BaseException as error:  # noqa: BLE001
-                self._errors.note(observer, error)
-        if self._errors.noted:
-            self._errors.settle()
+        if self.observers:
+            self._errors.tell(self.observers, lambda observer: observer.ended(request, now))

@@ -151,7 +151,7 @@ FAULTS = (
     Fault(
         "a fork shares the partial page",
         "sequence.py",
-        "            child._copy_from(self._table[published : published + num_own], partial, cache.take(num_own))\n",
+        "            child._copy_from(self._table[published : published + num_own], partial, own)\n",
         "            child._add_pages(self._table[published : published + num_own])\n",
     ),
     Fault(
@@ -248,8 +248,8 @@ FAULTS = (
     Fault(
         "parents are reported gone before their children",
         "state.py",
-        "            for root, anchor, depth, pages, _ in victims:\n                surviving",
-        "            for root, anchor, depth, pages, _ in reversed(victims):\n                surviving",
+        "[_report_of(victim) for victim in victims]",
+        "[_report_of(victim) for victim in reversed(victims)]",
     ),
     Fault(
         "an index applies what comes after a gap",
@@ -336,9 +336,9 @@ FAULTS = (
     ),
     Fault(
         "an observer that raises hides what it was told from the others",
-        "state.py",
-        "                errors.note(observer, error)\n        if errors.noted:\n            errors.settle()\n\n    def tell_cleared",
-        "                raise\n\n    def tell_cleared",
+        "observer_errors.py",
+        "                    self.note(observer, error)\n",
+        "                    raise\n",
     ),
     Fault(
         "whoever is told within a call may call",

@@ -8,9 +8,10 @@ import numpy.typing as npt
 
 from radixcache import PrefixCache
 from radixcache.errors import InvalidConfig
+from radixcache.misses import Anchor
 from scheduler.request import Request
 from scheduler.waiting import OLDEST, WaitingForest
-from scheduler.waiting.anchors import Anchor, Anchors
+from scheduler.waiting.anchors import Anchors
 from scheduler.waiting.choice import Choice
 from scheduler.waiting.columns import Keys, RequestColumns
 from scheduler.waiting.node import WaitNode

@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from radixcache import PrefixCache
+from radixcache.misses import Anchor
 from scheduler.policies.base import PolicyOptions
 from scheduler.request import Request
-from scheduler.waiting.anchors import Anchor
 
 
 class RematchLPM:

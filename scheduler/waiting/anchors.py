@@ -1,17 +1,15 @@
 """Where the cached part of waiting prompts ends, and which pages behind it are in flight."""
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from radixcache import CacheConfig
 from radixcache.allocator import PageArray
+from radixcache.misses import Anchor
 from radixcache.tokens import TOKEN_BYTES
 from scheduler.waiting.node import WaitNode, WaitRoot
-
-Anchor: TypeAlias = int | bytes
-"""The page a prefix ends with, or the key of its namespace where it has none."""
 
 _NOWHERE: Final = -1
 

@@ -10,15 +10,17 @@ from collections.abc import Iterator
 from radixcache import Namespace, PrefixCache, Tokens
 from radixcache.allocator import PageArray
 from radixcache.compare import common_units
+from radixcache.misses import Anchor
 from radixcache.namespace import namespace_key
 from radixcache.tokens import TOKEN_BYTES
+from scheduler.inner_observer import InnerObserver
 from scheduler.request import Request
-from scheduler.waiting.anchors import Anchor, Anchors
+from scheduler.waiting.anchors import Anchors
 from scheduler.waiting.node import WaitNode, WaitRoot
 from scheduler.waiting.order import NodeOrder
 
 
-class WaitingForest:
+class WaitingForest(InnerObserver):
     """Waiting requests by the point where they leave the cache. An observer of the cache.
 
     A bucket (the requests of a point that share a next page) is *held* while a running request computes that

@@ -112,6 +112,19 @@ def test_after_an_observer_raised_in_a_verb_the_sequence_can_be_aborted(verb: st
     assert is_idle(cache)
 
 
+def test_a_fork_whose_eviction_an_observer_breaks_off_leaves_nothing_locked() -> None:
+    cache = make_cache(num_pages=4, page_size=2)
+    put(cache, [9, 9, 9, 9])
+    seq = begin(cache, [1, 2, 3])
+    seq.publish()
+    cache.subscribe(Grumpy(1))
+    with pytest.raises(ZeroDivisionError):
+        seq.fork()
+    check(cache)
+    seq.abort()
+    assert is_idle(cache)
+
+
 def test_a_with_block_whose_close_raises_gives_everything_back() -> None:
     cache = make_cache(num_pages=4, page_size=2)
     cache.subscribe(Grumpy(1))

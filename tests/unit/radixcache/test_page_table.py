@@ -58,3 +58,32 @@ def test_only_a_growing_published_part_exchanges_pages(seed: int) -> None:
                 num_exchanged += not np.array_equal(kept, table)
         seen = {seq: (seq.published_len, seq.page_table.copy()) for seq in live}
     assert num_exchanged > 2
+
+
+def test_growing_a_page_at_a_time_copies_few_pages_and_a_single_reserve_takes_no_spare_ones() -> None:
+    num_pages, page = 2_000, [0, 0]
+    cache = make_cache(num_pages, 2)
+    seq = cache.open(page)
+    seq.reserve(2)
+    first = table = seq._table
+    num_copied = 0
+    for position in range(1, num_pages):
+        seq.advance(2)
+        seq.publish()
+        seq.append(page)
+        seq.reserve(2)
+        if seq._table is not table:
+            num_copied += position
+            table = seq._table
+    seq.abort()
+    assert (len(first), num_copied <= 3 * num_pages) == (1, True)
+
+
+@pytest.mark.parametrize("num_tokens", [6, 5])
+def test_a_fork_takes_no_spare_pages(num_tokens: int) -> None:
+    cache = make_cache(8, 2)
+    with cache.open([0] * num_tokens) as seq:
+        seq.reserve(num_tokens)
+        seq.advance(num_tokens)
+        with seq.fork() as child:
+            assert len(child._table) == 3
