@@ -14,6 +14,7 @@ from radixcache.lifecycle import Opening
 from radixcache.misses import Miss, MissReason
 from radixcache.namespace import Namespace, namespace_key
 from radixcache.node import Node, Root
+from radixcache.observer_errors import without
 from radixcache.sequence import Sequence
 from radixcache.state import CacheState
 from radixcache.stats import CacheStats, PageCounts, stats_of
@@ -280,11 +281,7 @@ class PrefixCache:
         Raises:
             InvalidArgument: It was not subscribed.
         """
-        observers = self._state.observers
-        if observer not in observers:
-            raise InvalidArgument(f"{observer!r} is not subscribed")
-        place = observers.index(observer)
-        self._state.observers = observers[:place] + observers[place + 1 :]
+        self._state.observers = without(self._state.observers, observer)
 
     def snapshot(self) -> Snapshot:
         """All cached pages, numbered so that the event stream goes on where the snapshot ends.

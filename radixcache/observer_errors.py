@@ -1,9 +1,23 @@
-"""Observers that raise: everybody is told before that goes on, and a verb may complete its work first."""
+"""Observers that leave, and such as raise: all are told before that goes on, and a verb may be completed."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from radixcache.errors import InvalidArgument
+
 _Observer = TypeVar("_Observer")
+
+
+def without(observers: tuple[_Observer, ...], observer: _Observer) -> tuple[_Observer, ...]:
+    """Those that stay; whoever is told at this moment is told to the end.
+
+    Raises:
+        InvalidArgument: The observer is none of them.
+    """
+    if observer not in observers:
+        raise InvalidArgument(f"{observer!r} is not subscribed")
+    place = observers.index(observer)
+    return observers[:place] + observers[place + 1 :]
 
 
 class ObserverErrors:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from radixcache import PrefixCache, Tokens
-from radixcache.errors import InvalidArgument
+from radixcache.observer_errors import without
 from scheduler.config import SchedulerConfig
 from scheduler.errors import InvalidRequest, PlanError, QueueFull, RequestTooLong, Stalled
 from scheduler.expectation import Expectation, OutputLengths
@@ -72,11 +72,7 @@ class Scheduler:
         Raises:
             InvalidArgument: It is not subscribed.
         """
-        observers = self._roster.observers
-        if observer not in observers:
-            raise InvalidArgument(f"{observer!r} is not subscribed")
-        place = observers.index(observer)
-        self._roster.observers = observers[:place] + observers[place + 1 :]
+        self._roster.observers = without(self._roster.observers, observer)
 
     # What there is
 

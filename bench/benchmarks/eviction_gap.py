@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from bench.benchmarks.traces import trace_of
 from bench.harness.report import Figure, Limit, Report
 from bench.options import Options
-from bench.scenarios.block_cache import BlockRequest, found_blocks
+from bench.scenarios.block_cache import BlockRequest, found_blocks, pages_of
 from bench.scenarios.eviction_place import EvictionPlace
 from bench.scenarios.lru_loss import FULL_SIZES, GUARDED, TINY_SIZES, Loss, losses
 from bench.workloads.generated_trace import generate
 from bench.workloads.trace import BLOCK_SIZE, Trace
 from radixcache import EVICTION_POLICIES
-from runtime.lab import PageTrace, TraceBuilder
+from runtime.lab import lru_curve
 
 FULL_CAPACITIES = (500_000, 1_000_000, 2_000_000, 3_000_000, 5_000_000)
 TINY_CAPACITIES = (200_000, 400_000)
@@ -28,11 +26,12 @@ def run(options: Options) -> Report:
     """See the module."""
     is_tiny = options.size == "tiny" and options.trace is None
     trace = generate(TINY_REQUESTS, options.seed) if is_tiny else trace_of(options)
-    pages = _pages(trace)
+    pages = pages_of(_requests(trace))
+    curve = lru_curve(pages)
     figures, notes = [], []
     for capacity in TINY_CAPACITIES if options.size == "tiny" else FULL_CAPACITIES:
         num_blocks = capacity // BLOCK_SIZE
-        place = EvictionPlace.of(f"{capacity:,} tokens", pages, num_blocks)
+        place = EvictionPlace.of(f"{capacity:,} tokens", pages, curve, num_blocks)
         for name in EVICTION_POLICIES:
             found = found_blocks(_requests(trace), num_blocks, name)
             place.check(name, found)
@@ -55,15 +54,6 @@ def run(options: Options) -> Report:
             *notes,
         ),
     )
-
-
-def _pages(trace: Trace) -> PageTrace:
-    builder = TraceBuilder(1)
-    for number in range(len(trace)):
-        blocks = trace.blocks(number).astype(np.int32)
-        size = len(blocks)
-        builder.add(b"", blocks, prompt_tokens=size, match_pages=size, used_pages=size)
-    return builder.build()
 
 
 def _requests(trace: Trace) -> Iterator[BlockRequest]:

@@ -7,10 +7,9 @@ import numpy as np
 
 from bench.harness.report import Figure, Report
 from bench.options import Options
-from bench.scenarios.block_cache import BlockRequest, found_blocks
+from bench.scenarios.block_cache import BlockRequest, found_blocks, pages_of
 from bench.scenarios.eviction_place import EvictionPlace
-from radixcache.namespace import namespace_key
-from runtime.lab import PageTrace, TraceBuilder
+from runtime.lab import lru_curve
 from runtime.lab.order import AnswerTimes
 from runtime.lab.pages import request_paths
 from runtime.workload import Workload
@@ -35,12 +34,14 @@ def run(options: Options) -> Report:
     for seed in seeds:
         workload = _workload(options, seed)
         block_size = workload.block_size or options.page_size
-        pages = _pages(workload, block_size)
+        pages = pages_of(_requests(workload, block_size))
+        curve = lru_curve(pages)
         sizes = {"block_size": block_size, "requests": len(pages), "blocks": pages.num_touches}
         for capacity in RECORDED_CAPACITIES if is_recorded else GENERATED_CAPACITIES:
-            place = EvictionPlace.of(f"{capacity:,} tokens, seed {seed}", pages, capacity // block_size)
+            num_blocks = capacity // block_size
+            place = EvictionPlace.of(f"{capacity:,} tokens, seed {seed}", pages, curve, num_blocks)
             for name in POLICIES:
-                found = found_blocks(_requests(workload, block_size), capacity // block_size, name)
+                found = found_blocks(_requests(workload, block_size), num_blocks, name)
                 place.check(name, found)
                 figures.append(place.figure(name, found))
                 notes.append(place.note(name, found))
@@ -79,12 +80,3 @@ def _requests(workload: Workload, block_size: int) -> Iterator[BlockRequest]:
     """Blocks of each prompt; ids of blocks that are no run of tokens come from above."""
     for turn, keys, _ in request_paths(workload, page_size=block_size, outputs=False, answers=ANSWERS):
         yield turn.namespace, np.where(keys < 0, keys + np.int32(2**31 - 1), keys)
-
-
-def _pages(workload: Workload, block_size: int) -> PageTrace:
-    builder = TraceBuilder(1)
-    for namespace, blocks in _requests(workload, block_size):
-        size = len(blocks)
-        key = namespace_key(namespace)
-        builder.add(key, blocks, prompt_tokens=size, match_pages=size, used_pages=size)
-    return builder.build()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bench.errors import expect
 from bench.harness.report import Bound, Figure
-from runtime.lab import PageTrace, lru_curve, optimal_hits
+from runtime.lab import CapacityCurve, PageTrace, optimal_hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class EvictionPlace:
     optimum: float
 
     @classmethod
-    def of(cls, name: str, pages: PageTrace, num_blocks: int) -> "EvictionPlace":
-        """Of requests whose pages are blocks, where so many can be kept."""
+    def of(cls, name: str, pages: PageTrace, curve: CapacityCurve, num_blocks: int) -> "EvictionPlace":
+        """Of requests whose pages are blocks, and LRU's curve over them, where so many can be kept."""
         asked = int(pages.prompt_tokens.sum())
         optimum = int(optimal_hits(pages, num_blocks).sum()) / asked
-        return cls(name, asked, float(lru_curve(pages).hit_rate(num_blocks)), optimum)
+        return cls(name, asked, float(curve.hit_rate(num_blocks)), optimum)
 
     def share(self, hit_rate: float) -> float:
         """Share of the gap that a hit rate closes; 0 where there is no gap."""

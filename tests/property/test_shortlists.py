@@ -31,8 +31,25 @@ class Rows:
         for column, value in zip(self.columns, values, strict=True):
             column[row] = value
 
+    def leave(self, first: int | None, share: float) -> int:
+        """Mostly who is first, now and then anybody; returns who."""
+        is_first = first is not None and self.rng.random() < share
+        leaving = first if is_first else self.rng.choice(self.present)
+        self.write(leaving, *self.blank)
+        return leaving
+
     def used(self) -> tuple[np.ndarray, ...]:
         return np.arange(self.num_rows), *(column[: self.num_rows] for column in self.columns)
+
+
+def highest_ratio(rows: Rows, now: float) -> int | None:
+    """Of requests with times of submission and tokens to compute, infinitely many where held."""
+    ratios = [
+        ((now - rows.columns[0][row] + 1.0) / rows.columns[1][row], -row)
+        for row in rows.present
+        if rows.columns[1][row] != np.inf
+    ]
+    return -max(ratios)[1] if ratios else None
 
 
 @pytest.mark.parametrize("size", [1, 2, 24])
@@ -78,16 +95,9 @@ def test_the_highest_ratio(size, seed):
             for row in changing:
                 write(row, rows.columns[0][row])
                 tell(row)
-        expected = [
-            ((now - rows.columns[0][row] + 1.0) / rows.columns[1][row], -row)
-            for row in rows.present
-            if rows.columns[1][row] != np.inf
-        ]
         found = ratios.first(now)
-        assert found == (-max(expected)[1] if expected else None)
-        leaving = found if found is not None and rng.random() < 0.8 else rng.choice(rows.present)
-        rows.write(leaving, *rows.blank)
-        ratios.removed(leaving)
+        assert found == highest_ratio(rows, now)
+        ratios.removed(rows.leave(found, 0.8))
     assert size < 24 or step == 0.0 or looks["all"] < 150
 
 
@@ -117,16 +127,9 @@ def test_the_highest_ratio_where_many_came_at_once_with_one_length(size, seed):
         if rng.random() < 0.2:
             row = rng.choice(rows.present)
             put(row, rows.columns[0][row], float(rng.choice(lengths)))
-        expected = [
-            ((now - rows.columns[0][row] + 1.0) / rows.columns[1][row], -row)
-            for row in rows.present
-            if rows.columns[1][row] != np.inf
-        ]
         found = ratios.first(now)
-        assert found == (-max(expected)[1] if expected else None)
-        leaving = found if found is not None and rng.random() < 0.9 else rng.choice(rows.present)
-        rows.write(leaving, *rows.blank)
-        ratios.removed(leaving)
+        assert found == highest_ratio(rows, now)
+        ratios.removed(rows.leave(found, 0.9))
     assert size < 24 or looks["all"] < 60
 
 
@@ -180,6 +183,4 @@ def test_the_longest_match_of_a_client_that_may_be_served(size, seed):
                 balances.begin_round(owners, 40)
                 longest.forget()
             found = longest.first()
-        leaving = found if found is not None and rng.random() < 0.8 else rng.choice(rows.present)
-        rows.write(leaving, *rows.blank)
-        longest.removed(leaving)
+        longest.removed(rows.leave(found, 0.8))
