@@ -272,6 +272,27 @@ FAULTS = (
         "scheduler",
     ),
     Fault(
+        "an overtake counts for those younger than who was admitted",
+        "overtakes.py",
+        "            if near < number:\n",
+        "            if True:\n",
+        "scheduler",
+    ),
+    Fault(
+        "clients of whom nobody is listed are not looked at as a round begins",
+        "policies/matches.py",
+        "            if leading.first() is None and leading.end != LAST:\n",
+        "            if False:\n",
+        "scheduler",
+    ),
+    Fault(
+        "a cold prompt is offered only once",
+        "waiting/order.py",
+        "            node.entry = None\n            return entry is not None\n",
+        "            return entry is not None\n",
+        "scheduler",
+    ),
+    Fault(
         "a run goes on reading a prompt that waits no longer",
         "waiting/forest.py",
         "            if at.source is source:\n",
@@ -309,7 +330,7 @@ FAULTS = (
     Fault(
         "points stay where evicted pages were",
         "waiting/anchors.py",
-        "return index[is_end].tolist() if np.count_nonzero(is_end) else []",
+        "return pages[is_end].tolist() if 1 in is_end.tobytes() else []",
         "return []",
         "scheduler",
     ),

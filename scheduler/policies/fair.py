@@ -77,7 +77,7 @@ class Fair(ColumnPolicy):
         number = self._shortlist.first()
         if number is None and len(clients := self._shortlist.clients()):
             self._balances.begin_round(clients, self._quantum)
-            self._shortlist.forget()
+            self._shortlist.round_began()
             number = self._shortlist.first()
         return None if number is None else self.forest.numbered(number)
 

@@ -2,21 +2,27 @@
 
 import heapq
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.policies.balances import Balances
+from scheduler.policies.leading import LAST, Leading, Place
 from scheduler.request import Request
 from scheduler.waiting.shortlist import high_bar
 
-_SIZE: Final = 48
-_MOST: Final = 4
+Rows: TypeAlias = npt.NDArray[np.int64]
+Pages: TypeAlias = npt.NDArray[np.int32]
+Bound: TypeAlias = tuple[int, int, bool, int]
+"""A place, whether nobody is listed there, and the client."""
 
-_NOBODY: Final = np.empty(0, dtype=np.int64)
-_LAST: Final = (1, 0)
-"""Behind every (-pages, number)."""
+_SIZE: Final = 48
+_FEW: Final = 32
+_MOST: Final = 4
+_SOME: Final = 64
+_ALL: Final = -1
+"""Stands for all clients that have no list."""
 
 
 class Matches(NamedTuple):
@@ -28,17 +34,21 @@ class Matches(NamedTuple):
         pages: Pages matched; negative where a request is held, and in a gap.
     """
 
-    numbers: npt.NDArray[np.int64]
-    clients: npt.NDArray[np.int64]
-    pages: npt.NDArray[np.int32]
+    numbers: Rows
+    clients: Rows
+    pages: Pages
 
 
 class LongestMatches:
     """The longest match of a request whose client may be served, the oldest among equals. A `Shortlist`.
 
-    A look at all lists the first few in that order, and notes where the list ends: everybody else comes
-    behind. Who comes or changes is listed if it belongs before that. Clients only lose the right to be
-    served, until `forget` is called as a round begins; then all are looked at again.
+    Each client has a list of its first few, and whoever else of the client comes behind the end of that. A
+    heap holds a bound for each client that may be served, before which none of its requests comes: the first
+    that is listed, or the end of the list. Where an end is the first of all, the client is looked at anew. So
+    lists stay true whoever may be served, and whenever a round begins.
+
+    Where clients are many, those that may be served are looked at together, and whoever is not listed comes
+    behind one end. Clients only lose the right to be served until a round begins; then all is forgotten.
 
     Args:
         matches: Gives everybody's as they are now.
@@ -46,28 +56,29 @@ class LongestMatches:
         balances: Say which clients may be served.
 
     Attributes:
-        size: About how many are listed, > 0.
+        size: About how many are listed in a look, > 0.
+        few: So many clients have a list each.
 
     Complexity:
-        `first`: O(log listed) amortised; about once while `size` requests go, and once a round, O(waiting)
-        in NumPy, some 40 µs for 10,000. The rest O(log listed) for each request.
+        `first`: O(log listed) amortised. About once while `size` requests of a client go, O(waiting) in
+        NumPy, some 20 µs for 10,000; where clients are many, once a round and once while `size` requests of
+        anybody go, some 60 µs. `round_began` O(lists). The rest O(log listed) for each request.
     """
 
     def __init__(
         self, matches: Callable[[], Matches], settle: Callable[[], None], balances: Balances
     ) -> None:
         self.size = _SIZE
+        self.few = _FEW
         self._matches = matches
         self._settle = settle
         self._balances = balances
-        self._listed: dict[int, int] = {}
-        """Pages matched, by number."""
-        self._heap: list[tuple[int, int, int]] = []
-        """(-pages, number, client); some of those that are listed no longer."""
-        self._end: tuple[int, int] | None = None
-        """Whoever may be served and comes before this is listed; `None`: unknown."""
-        self._is_all = False
-        """Whether everybody who is not held is listed, whatever the client."""
+        self._lists: dict[int, Leading] = {}
+        """By client: of all that have a request which is not held, where these are few."""
+        self._end: Place | None = None
+        """Where lists end, but for those of clients that were looked at alone; `None`: unknown."""
+        self._are_few = True
+        self._bounds: list[Bound] = []
 
     # What happens to requests
 
@@ -75,84 +86,140 @@ class LongestMatches:
         """See `Shortlist`. The key is the match in pages; negative where the request is held."""
         if self._end is None:
             return
-        number, pages = request.number, int(key)
-        if pages < 0 or (-pages, number) > self._end:
-            self._listed.pop(number, None)
-        elif self._listed.get(number) != pages:
-            self._listed[number] = pages
-            heapq.heappush(self._heap, (-pages, number, self._balances.row_of(request.client)))
-            if len(self._heap) > _MOST * self.size:
+        number, pages, client = request.number, int(key), self._balances.row_of(request.client)
+        leading = self._lists.get(client)
+        if leading is None:
+            if pages < 0 or not (self._are_few or (-pages, number) <= self._end):
+                return
+            if len(self._lists) == 2 * (self.few if self._are_few else _MOST * self.size):
                 self.forget()
+                return
+            leading = self._lists[client] = Leading(self._end, self.size)
+            self._bound(client)
+        if leading.put(number, pages):
+            heapq.heappush(self._bounds, (-pages, number, False, client))
+            if len(self._bounds) > 2 * len(self._lists) + _SOME:
+                self._bound_all()
 
-    def removed(self, number: int) -> None:
+    def removed(self, request: Request) -> None:
         """See `Shortlist`."""
-        self._listed.pop(number, None)
+        leading = self._lists.get(self._balances.row_of(request.client))
+        if leading is not None:
+            leading.remove(request.number)
 
     def forget(self) -> None:
-        """See `Shortlist`. To be called as well when clients may be served that might not."""
+        """See `Shortlist`."""
         self._end = None
-        self._listed.clear()
-        self._heap.clear()
+        self._lists.clear()
+        self._bounds.clear()
+
+    def round_began(self) -> None:
+        """Clients may be served that might not."""
+        if self._are_few:
+            self._bound_all()
+        else:
+            self.forget()
 
     # Who is first
 
     def first(self) -> int | None:
         """Number of the request with the longest match; `None` where none that is not held may be served."""
-        if self._end is not None:
-            number = self._first_listed()
-            if number is not None or self._is_all:
+        if self._end is None:
+            self._look_at_all()
+        while self._bounds:
+            _, number, is_end, client = bound = self._bounds[0]
+            if client == _ALL:
+                self._look_at_all()
+                continue
+            present = self._bound_of(client) if self._balances.may_be_served(client) else None
+            if present is None:
+                heapq.heappop(self._bounds)
+            elif present != bound:
+                heapq.heapreplace(self._bounds, present)
+            elif is_end:
+                self._look_at(client)
+            else:
                 return number
-        return self._look_at_all()
-
-    def _first_listed(self) -> int | None:
-        while self._heap:
-            pages, number, client = self._heap[0]
-            if self._listed.get(number) == -pages and self._balances.may_be_served(client):
-                return number
-            heapq.heappop(self._heap)
         return None
 
-    def clients(self) -> npt.NDArray[np.int64]:
-        """Rows of the clients of all that are not held, when `first` found none. O(1) where all are held."""
-        if self._is_all and not self._listed:
-            return _NOBODY
-        self._settle()
-        matches = self._matches()
-        return matches.clients[matches.pages >= 0]
+    def clients(self) -> Rows:
+        """Rows of the clients of all that are not held, when `first` found none."""
+        if not self._are_few:
+            self._settle()
+            matches = self._matches()
+            return matches.clients[matches.pages >= 0]
+        for client, leading in self._lists.items():
+            if leading.first() is None and leading.end != LAST:
+                self._look_at(client)
+        lists = self._lists.items()
+        return np.array([client for client, leading in lists if leading.first() is not None], dtype=np.int64)
 
-    # Looking at all
+    # Bounds
 
-    def _look_at_all(self) -> int | None:
-        """List the first few, and return the first."""
+    def _bound_of(self, client: int) -> Bound | None:
+        """Before which no request of a client comes; `None` where it has none that is not held."""
+        leading = self._lists[client]
+        place = leading.first()
+        if place is not None:
+            return *place, False, client
+        is_alone = self._are_few or leading.end != self._end
+        return (*leading.end, True, client) if is_alone and leading.end != LAST else None
+
+    def _bound(self, client: int) -> None:
+        bound = self._bound_of(client)
+        if bound is not None:
+            heapq.heappush(self._bounds, bound)
+
+    def _bound_all(self) -> None:
+        bounds = [self._bound_of(client) for client in self._lists if self._balances.may_be_served(client)]
+        self._bounds = [bound for bound in bounds if bound is not None]
+        if not self._are_few and self._end not in (None, LAST):
+            self._bounds.append((*self._end, True, _ALL))
+        heapq.heapify(self._bounds)
+
+    # Looking at many
+
+    def _look_at_all(self) -> None:
+        """List the first few of all clients, or of those that may be served where clients are many."""
         self.forget()
         self._settle()
         matches = self._matches()
-        numbers, clients, pages = matches
+        present = np.bincount(matches.clients).nonzero()[0].tolist()  # and whose number stands in gaps
+        self._are_few = len(present) <= self.few
+        scores = matches.pages
+        if not self._are_few:
+            scores = scores + self._balances.bars(matches.clients)
+        rows, self._end = self._longest(matches.numbers, scores)
+        if self._are_few:
+            self._lists = {client: Leading(self._end, self.size) for client in present}
+        for number, client, pages in zip(*(column[rows].tolist() for column in matches), strict=True):
+            if client not in self._lists:
+                self._lists[client] = Leading(self._end, self.size)
+            self._lists[client].put(number, pages)
+        self._bound_all()
+
+    def _look_at(self, client: int) -> None:
+        """List the first few of a client."""
+        self._settle()
+        matches = self._matches()
+        own = (matches.clients == client).nonzero()[0]
+        numbers, pages = matches.numbers[own], matches.pages[own]
+        rows, end = self._longest(numbers, pages)
+        listed = zip(numbers[rows].tolist(), pages[rows].tolist(), strict=True)
+        self._lists[client] = Leading(end, self.size, listed)
+
+    def _longest(self, numbers: Rows, pages: Pages) -> tuple[Rows, Place]:
+        """Rows of those that come first, and behind which place all others come."""
         if len(pages) <= 2 * self.size:
-            self._is_all = True
-            self._list(matches, (pages >= 0).nonzero()[0], _LAST)
-            return self._first_listed()
-        scores = self._balances.bars(clients)
-        scores += pages
-        row = int(scores.argmax())
-        may_be_served = bool(scores[row] >= 0)
-        self._is_all = not may_be_served and not (pages >= 0).any()
-        bar = int(high_bar(scores, self.size))
+            return (pages >= 0).nonzero()[0], LAST
+        bar = int(high_bar(pages, self.size))
         if bar < 0:
-            rows, end = (scores >= 0).nonzero()[0], _LAST
+            rows, end = (pages >= 0).nonzero()[0], LAST
         else:
-            equal = (scores == bar).nonzero()[0][: self.size]
-            rows = np.concatenate(((scores > bar).nonzero()[0], equal))
+            equal = (pages == bar).nonzero()[0][: self.size]
+            rows = np.concatenate(((pages > bar).nonzero()[0], equal))
             end = -bar, int(numbers[equal[-1]])
         if len(rows) > _MOST * self.size:
-            rows = rows[np.argsort(-scores[rows], kind="stable")[: self.size]]
-            end = -int(scores[rows[-1]]), int(numbers[rows[-1]])
-        self._list(matches, rows, end)
-        return int(numbers[row]) if may_be_served else None
-
-    def _list(self, matches: Matches, rows: npt.NDArray[np.int64], end: tuple[int, int]) -> None:
-        self._end = end
-        for number, client, pages in zip(*(column[rows].tolist() for column in matches), strict=True):
-            self._listed[number] = pages
-            self._heap.append((-pages, number, client))
-        heapq.heapify(self._heap)
+            rows = rows[np.argsort(-pages[rows], kind="stable")[: self.size]]
+            end = -int(pages[rows[-1]]), int(numbers[rows[-1]])
+        return rows, end

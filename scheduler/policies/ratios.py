@@ -79,7 +79,7 @@ class HighestRatios:
 
     def changed(self, request: Request, key: float) -> None:
         """See `Shortlist`. The key is what is uncached, in tokens; infinite where the request is held."""
-        self.removed(request.number)
+        self.removed(request)
         if not self._is_known:
             return
         assert request.submitted_at is not None
@@ -93,11 +93,11 @@ class HighestRatios:
         passes = (self._start - since + 1.0) / uncached > self._at_start
         return passes or (self._stop - since + 1.0) / uncached > self._at_stop
 
-    def removed(self, number: int) -> None:
+    def removed(self, request: Request) -> None:
         """See `Shortlist`."""
-        self._listed.pop(number, None)
-        if number in self._twins:
-            self._twins.remove(number)
+        self._listed.pop(request.number, None)
+        if request.number in self._twins:
+            self._twins.remove(request.number)
             if not self._twins:
                 self.forget()
 

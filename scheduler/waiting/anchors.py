@@ -43,9 +43,8 @@ class Anchors:
 
     def ends_among(self, pages: PageArray) -> list[int]:
         """Those of the pages, in their order, with which the cached part of some node ends."""
-        index = pages.astype(np.intp)  # NumPy would convert an int32 index at every use
-        is_end = self._is_end[index]
-        return index[is_end].tolist() if np.count_nonzero(is_end) else []
+        is_end = self._is_end.take(pages)
+        return pages[is_end].tolist() if 1 in is_end.tobytes() else []  # quicker than counting in NumPy
 
     def put(self, node: WaitNode, cached: int, page: int | None) -> None:
         """Say how many pages of a node's run are cached, and with which page that ends."""

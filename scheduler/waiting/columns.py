@@ -81,7 +81,7 @@ class RequestColumns:
     def remove(self, request: Request) -> None:
         """A request waits no longer."""
         self._unwritten.pop(request.number, None)
-        self._shortlist.removed(request.number)
+        self._shortlist.removed(request)
         self._rows.remove(request.number)
 
     def __len__(self) -> int:
@@ -162,19 +162,19 @@ class RequestColumns:
         return point, self._anchors.is_held(point) or (below is not point and self._anchors.is_held(below))
 
     def _look_up_below(self, *, tell: bool) -> None:
+        key_of, changed, unwritten = self._make.of, self._shortlist.changed, self._unwritten
         for node in self._moved:
             point, is_held = self._leaves(node)
             match, pending = point.match, [(node, is_held)]
             for at, is_held in pending:
                 for number, request in at.requests.items():
-                    key = self._unwritten[number] = self._barred if is_held else self._make.of(request, match)
+                    key = unwritten[number] = self._barred if is_held else key_of(request, match)
                     if tell:
-                        self._shortlist.changed(request, key)
-                pending += [
-                    (child, is_held or (at is point and self._anchors.is_held(child)))
-                    for child in at.children.values()
-                    if child.is_cold
-                ]
+                        changed(request, key)
+                for child in at.children.values():
+                    if child.is_cold:
+                        is_child_held = is_held or (at is point and self._anchors.is_held(child))
+                        pending.append((child, is_child_held))
         if len(self._unwritten) > self._few:
             self.settle()
 

@@ -115,25 +115,25 @@ class WaitingForest(InnerObserver):
         page_bytes = self._page_bytes
         while node.end < num_pages:
             at = node.end * page_bytes
-            child = node.children.get(data[at : at + page_bytes])
+            first_page = data[at : at + page_bytes]
+            child = node.children.get(first_page)
             if child is None:
-                return self._attach(node, data, num_pages, pages)
+                return self._attach(node, first_page, data, num_pages, pages)
             stop = min(num_pages, child.end) * page_bytes
             common = common_units(data, at, stop, child.source, page_bytes, at)
             node = child if common == child.num_pages else self._split(child, common, pages)
         return node
 
-    def _attach(self, parent: WaitNode, data: bytes, end: int, pages: list[int]) -> WaitNode:
+    def _attach(
+        self, parent: WaitNode, first_page: bytes, data: bytes, end: int, pages: list[int]
+    ) -> WaitNode:
         node = WaitNode(self._uid(), data, end - parent.end, parent.end)
         node.root = parent.root
-        node.parent = parent
-        parent.children[self._first_page(node)] = node
+        node.parent, node.first_page = parent, first_page
+        parent.children[first_page] = node
         if parent.is_full and len(pages) > node.start:
             self._anchors.put(node, len(pages) - node.start, pages[-1])
         return node
-
-    def _first_page(self, node: WaitNode) -> bytes:
-        return self._anchors.page_at(node, node.start)
 
     def _split(self, node: WaitNode, num_pages: int, pages: list[int]) -> WaitNode:
         """Give the first pages of a run to a new node above; returns that."""
@@ -141,11 +141,12 @@ class WaitingForest(InnerObserver):
         assert parent is not None
         upper = WaitNode(self._uid(), node.source, num_pages, node.start)
         upper.root, upper.parent, upper.weight = node.root, parent, node.weight
-        parent.children[self._first_page(node)] = upper
+        upper.first_page = node.first_page
+        parent.children[upper.first_page] = upper
         node.num_pages -= num_pages
         node.start += num_pages
-        node.parent = upper
-        upper.children[self._first_page(node)] = node
+        node.parent, node.first_page = upper, self._anchors.page_at(node, node.start)
+        upper.children[node.first_page] = node
         cached, page = node.cached, node.page
         if cached > num_pages:
             node.cached -= num_pages
@@ -166,7 +167,7 @@ class WaitingForest(InnerObserver):
                 self._order.gone(node, None)
                 return
             self._anchors.put(node, 0, None)
-            del parent.children[self._first_page(node)]
+            del parent.children[node.first_page]
             node.parent = None
             self._order.gone(node, parent)
             node.source = b""  # the order may keep the node for a while
@@ -200,8 +201,8 @@ class WaitingForest(InnerObserver):
         cached, page = upper.cached, upper.page
         self._anchors.put(upper, 0, None)
         upper.parent = None
-        node.parent = parent
-        parent.children[self._first_page(upper)] = node
+        node.parent, node.first_page = parent, upper.first_page
+        parent.children[node.first_page] = node
         node.num_pages += upper.num_pages
         node.start = upper.start
         if node.cached:

@@ -1,7 +1,7 @@
 """Nodes of the tree of waiting prompts."""
 
 from collections import OrderedDict
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from scheduler.request import Request
 
@@ -9,7 +9,8 @@ NOBODY: Final = -1
 """Number of the best request where there is none."""
 
 Rank: TypeAlias = tuple[int, ...]
-ColdEntry: TypeAlias = tuple[Rank, int, "WaitNode"]
+Entry: TypeAlias = tuple[Any, ...]
+"""What a heap holds of a node: its rank, its uid, and itself. Flat, as nested tuples compare slowly."""
 
 
 class WaitNode:
@@ -22,14 +23,15 @@ class WaitNode:
         start: Pages above the run.
         parent: Node above; `None` at a root and at a node that left the tree.
         root: The root of its tree.
-        children: By the bytes of their first page.
+        first_page: Tokens of the first page of the run, which the parent knows it by; empty at a root.
+        children: By their first pages.
         requests: Requests that end here, by number, oldest first.
         cached: Leading pages of the run that the cache holds. Children have none unless it holds all.
         page: Id of the last of those pages; `None` where there is none.
         weight: Requests here and below.
         best: Number of the request to take first of those that stand here or in a cold child not held.
-        rank: What the parent compares this node by, while it is cold.
-        cold: Heap of cold children by rank; entries may be out of date.
+        entry: What the parent's heap holds of it; `None` unless it is cold and has somebody to offer.
+        cold: Heap of the entries of children, and of some that are out of date.
     """
 
     __slots__ = (
@@ -37,10 +39,11 @@ class WaitNode:
         "cached",
         "children",
         "cold",
+        "entry",
+        "first_page",
         "num_pages",
         "page",
         "parent",
-        "rank",
         "requests",
         "root",
         "source",
@@ -56,14 +59,15 @@ class WaitNode:
         self.start = start
         self.parent: WaitNode | None = None
         self.root: WaitRoot
+        self.first_page = b""
         self.children: dict[bytes, WaitNode] = {}
         self.requests: OrderedDict[int, Request] = OrderedDict()
         self.cached = 0
         self.page: int | None = None
         self.weight = 0
         self.best = NOBODY
-        self.rank: Rank = (NOBODY,)
-        self.cold: list[ColdEntry] = []
+        self.entry: Entry | None = None
+        self.cold: list[Entry] = []
 
     @property
     def is_full(self) -> bool:

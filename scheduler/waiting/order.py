@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from scheduler.waiting.choice import Choice
-from scheduler.waiting.node import NOBODY, ColdEntry, WaitNode
+from scheduler.waiting.node import NOBODY, WaitNode
 from scheduler.waiting.points import Points
 
 
@@ -56,22 +56,25 @@ class PointOrder:
 
     def moved(self, node: WaitNode) -> None:
         """See `NodeOrder`."""
+        entry, parent = node.entry, node.parent
         self._refresh(node)
-        parent = node.parent
-        if parent is not None and not node.is_cold and parent.cold and parent.cold[0][2] is node:
+        if parent is not None and not node.is_cold and parent.cold and parent.cold[0] is entry:
             self._refresh(parent)  # whose best was that of this node, while it was cold
 
     def split(self, upper: WaitNode, lower: WaitNode) -> None:
         """See `NodeOrder`."""
+        lower.entry = None  # that was for the parent of both
         self._refresh(lower)
         self._refresh(upper)
 
     def merged(self, upper: WaitNode, lower: WaitNode) -> None:
         """See `NodeOrder`."""
+        upper.entry = lower.entry = None
         self._points.discard(upper)
 
     def gone(self, node: WaitNode, parent: WaitNode | None) -> None:
         """See `NodeOrder`."""
+        node.entry = None
         self._points.discard(node)
         if parent is not None:
             self._trim(parent)
@@ -80,45 +83,49 @@ class PointOrder:
         """Bring the best request of a node up to date, and of those above it as far as it changes them."""
         at: WaitNode | None = node
         while at is not None:
-            top = self._cold_top(at)
-            at.best = self._choice.best(at, None if top is None else top[2])
-            offered = at.best != NOBODY and not self._is_held(at)
-            if offered and not at.is_cold:
-                self._points.put(at)
-            else:
-                self._points.discard(at)
+            at.best = self._choice.best(at, self._cold_top(at))
+            is_offered = at.best != NOBODY and not self._is_held(at)
             if at.is_cold:
-                at.rank = self._choice.rank(at)
-                if offered and at.parent is not None:
-                    heapq.heappush(at.parent.cold, (at.rank, at.uid, at))
-                    self._trim(at.parent)
-            elif not weighed:
+                self._points.discard(at)
+                is_changed = self._offer(at, is_offered=is_offered)
+            else:
+                is_changed = False
+                at.entry = None
+                if is_offered:
+                    self._points.put(at)
+                else:
+                    self._points.discard(at)
+            if not (is_changed or weighed):
                 return
             at = at.parent
 
-    def _cold_top(self, node: WaitNode) -> ColdEntry | None:
-        """The best cold child that is not held, after dropping entries that are out of date."""
-        cold = node.cold
-        while cold and not self._is_valid(node, cold[0]):
-            heapq.heappop(cold)
-        return cold[0] if cold else None
+    def _offer(self, node: WaitNode, *, is_offered: bool) -> bool:
+        """Enter a cold node with its parent; returns whether that changed anything."""
+        entry, parent = node.entry, node.parent
+        assert parent is not None
+        if not is_offered:
+            node.entry = None
+            return entry is not None
+        node.entry = (*self._choice.rank(node), node.uid, node)
+        if node.entry == entry:
+            node.entry = entry  # which the heap has
+            return False
+        heapq.heappush(parent.cold, node.entry)
+        self._trim(parent)
+        return True
 
-    def _is_valid(self, parent: WaitNode, entry: ColdEntry) -> bool:
-        rank, _, child = entry
-        return (
-            child.rank == rank
-            and child.parent is parent
-            and child.best != NOBODY
-            and child.is_cold
-            and not self._is_held(child)
-        )
+    def _cold_top(self, node: WaitNode) -> WaitNode | None:
+        """The best child that is offered, after dropping entries that are out of date."""
+        while node.cold:
+            entry = node.cold[0]
+            child: WaitNode = entry[-1]
+            if child.entry is entry:
+                return child
+            heapq.heappop(node.cold)
+        return None
 
     def _trim(self, node: WaitNode) -> None:
-        """Rebuild a heap most of whose entries are out of date or doubled."""
+        """Rebuild a heap most of whose entries are out of date."""
         if len(node.cold) > 2 * len(node.children) + 8:
-            node.cold = [
-                (child.rank, child.uid, child)
-                for child in node.children.values()
-                if child.is_cold and child.best != NOBODY and not self._is_held(child)
-            ]
+            node.cold = [child.entry for child in node.children.values() if child.entry is not None]
             heapq.heapify(node.cold)

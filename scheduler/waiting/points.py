@@ -2,11 +2,9 @@
 
 import heapq
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
-from scheduler.waiting.node import Rank, WaitNode
-
-PointEntry: TypeAlias = tuple[Rank, int, WaitNode]
+from scheduler.waiting.node import Entry, Rank, WaitNode
 
 _SOME: Final = 16
 
@@ -42,16 +40,15 @@ class HeapedPoints:
 
     def __init__(self, key: Callable[[WaitNode], Rank]) -> None:
         self._key = key
-        self._entries: dict[WaitNode, PointEntry] = {}
-        self._heap: list[PointEntry] = []
+        self._entries: dict[WaitNode, Entry] = {}
+        self._heap: list[Entry] = []
         """All of these entries, and some that are out of date."""
 
     def put(self, node: WaitNode) -> None:
         """See `Points`."""
-        key = self._key(node)
-        entry = self._entries.get(node)
-        if entry is None or entry[0] != key:
-            entry = self._entries[node] = (key, node.uid, node)
+        entry = (*self._key(node), node.uid, node)
+        if self._entries.get(node) != entry:
+            self._entries[node] = entry
             heapq.heappush(self._heap, entry)
             self._trim()
 
@@ -70,8 +67,9 @@ class HeapedPoints:
         """The point whose key is smallest."""
         while self._heap:
             entry = self._heap[0]
-            if self._entries.get(entry[2]) is entry:
-                return entry[2]
+            node: WaitNode = entry[-1]
+            if self._entries.get(node) is entry:
+                return node
             heapq.heappop(self._heap)
         return None
 

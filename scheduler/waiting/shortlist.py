@@ -14,7 +14,7 @@ class Shortlist(Protocol):
         """A request came, or its key changed; the columns know of it once they were settled."""
         ...
 
-    def removed(self, number: int) -> None:
+    def removed(self, request: Request) -> None:
         """A request waits no longer."""
         ...
 

@@ -77,7 +77,7 @@ def is_offered_cold(forest: WaitingForest, node: WaitNode) -> bool:
 
 def best_cold_child(forest: WaitingForest, node: WaitNode) -> WaitNode | None:
     offered = [child for child in node.children.values() if is_offered_cold(forest, child)]
-    return min(offered, key=lambda child: (child.rank, child.uid), default=None)
+    return min(offered, key=lambda child: child.entry, default=None)
 
 
 def check_links(forest: WaitingForest, node: WaitNode) -> None:
@@ -90,7 +90,7 @@ def check_links(forest: WaitingForest, node: WaitNode) -> None:
     assert node.weight == len(node.requests) + sum(child.weight for child in node.children.values()) > 0
     assert list(node.requests) == sorted(node.requests)
     for first_page, child in node.children.items():
-        assert edge_of(forest, child)[:size] == first_page
+        assert edge_of(forest, child)[:size] == first_page == child.first_page
         assert child.parent is node
         assert child.root is node.root
         assert child.start == node.start + node.num_pages
@@ -120,8 +120,7 @@ def below(node: WaitNode) -> Iterator:
 def check_heap(node: WaitNode, offered: list[WaitNode]) -> None:
     heap = node.cold
     assert all(heap[(place - 1) // 2] <= heap[place] for place in range(1, len(heap)))
-    entries = {(rank, uid) for rank, uid, _ in heap}
-    assert all((child.rank, child.uid) in entries for child in offered)
+    assert {id(child.entry) for child in offered} <= {id(entry) for entry in heap}
 
 
 def check_maps(forest: WaitingForest, nodes: list[WaitNode]) -> None:
@@ -138,8 +137,8 @@ def check_maps(forest: WaitingForest, nodes: list[WaitNode]) -> None:
 def check_bests(order: PointOrder, forest: WaitingForest, nodes: list[WaitNode]) -> None:
     for node in nodes:
         assert node.best == order._choice.best(node, best_cold_child(forest, node))
-        if node.is_cold:
-            assert node.rank == order._choice.rank(node)
+        is_offered = is_offered_cold(forest, node)
+        assert node.entry == ((*order._choice.rank(node), node.uid, node) if is_offered else None)
         check_heap(node, [child for child in node.children.values() if is_offered_cold(forest, child)])
     offered = {
         node for node in nodes if not node.is_cold and node.best != NOBODY and not is_held(forest, node)
@@ -156,7 +155,7 @@ def check_points(points: Points, offered: set[WaitNode]) -> None:
         assert isinstance(points, HeapedPoints)
         assert set(points._entries) == offered
         for node, entry in points._entries.items():
-            assert entry == (points._key(node), node.uid, node)
+            assert entry == (*points._key(node), node.uid, node)
         heap = points._heap
         assert all(heap[(place - 1) // 2] <= heap[place] for place in range(1, len(heap)))
         assert {id(entry) for entry in points._entries.values()} <= {id(entry) for entry in heap}

@@ -97,7 +97,7 @@ def test_the_highest_ratio(size, seed):
                 tell(row)
         found = ratios.first(now)
         assert found == highest_ratio(rows, now)
-        ratios.removed(rows.leave(found, 0.8))
+        ratios.removed(SimpleNamespace(number=rows.leave(found, 0.8)))
     assert size < 24 or step == 0.0 or looks["all"] < 150
 
 
@@ -129,58 +129,131 @@ def test_the_highest_ratio_where_many_came_at_once_with_one_length(size, seed):
             put(row, rows.columns[0][row], float(rng.choice(lengths)))
         found = ratios.first(now)
         assert found == highest_ratio(rows, now)
-        ratios.removed(rows.leave(found, 0.9))
+        ratios.removed(SimpleNamespace(number=rows.leave(found, 0.9)))
     assert size < 24 or looks["all"] < 60
+
+
+class Served:
+    """Requests of clients, their matches in pages, and the list that says which comes next.
+
+    `rows` have the client's row and the match of each request.
+    """
+
+    def __init__(self, rng: random.Random, size: int) -> None:
+        self.rng = rng
+        self.rows = Rows(rng, (-1, BARRED))
+        owners, pages = self.rows.columns
+        self.rows.columns = [owners.astype(int), pages.astype(np.int32)]
+        self.balances = Balances()
+        self.clients = [f"{number}" for number in range(rng.choice([1, 3, 20, 40, 90]))]
+        self.client_of: dict[int, str] = {}
+        self.longest = LongestMatches(self.matches, lambda: None, self.balances)
+        self.longest.size, self.longest.few = size, rng.choice([2, 32])
+        self.num_coming = rng.randrange(1, len(self.clients) + 1)
+        """So many of the clients send requests as yet."""
+
+    def matches(self) -> Matches:
+        numbers, owners, pages = self.rows.used()
+        return Matches(numbers, np.maximum(owners, 0), pages)
+
+    def request(self, row: int) -> SimpleNamespace:
+        return SimpleNamespace(number=row, client=self.client_of[row])
+
+    def change(self, row: int) -> None:
+        client = self.client_of.setdefault(row, self.rng.choice(self.clients[: self.num_coming]))
+        match = self.rng.choice([BARRED, 0, 0, 32, 64, self.rng.randrange(100)])
+        self.rows.write(row, self.balances.row_of(client), match)
+        self.longest.changed(self.request(row), match)
+
+    def come(self) -> None:
+        self.rows.num_rows += 1
+        self.change(self.rows.num_rows - 1)
+
+    def free(self) -> list[int]:
+        return [row for row in self.rows.present if self.rows.columns[1][row] >= 0]
+
+    def expected(self) -> int | None:
+        allowed = [row for row in self.free() if self.balances.deficit(self.client_of[row]) > 0]
+        return min(allowed, key=lambda row: (-self.rows.columns[1][row], row), default=None)
+
+    def begin_round(self) -> None:
+        owners = self.longest.clients()
+        assert sorted(set(owners)) == sorted({int(self.rows.columns[0][row]) for row in self.free()})
+        if len(owners):
+            self.balances.begin_round(owners, 40)
+            self.longest.round_began()
 
 
 @pytest.mark.parametrize("size", [1, 2, 24])
 @pytest.mark.parametrize("seed", range(12))
 def test_the_longest_match_of_a_client_that_may_be_served(size, seed):
     rng = random.Random(seed)
-    rows = Rows(rng, (-1, BARRED))
-    rows.columns = [column.astype(dtype) for column, dtype in zip(rows.columns, (int, np.int32), strict=True)]
-    balances, clients = Balances(), [f"{number}" for number in range(rng.choice([1, 3, 40]))]
-    served = [balances.row_of(client) for client in clients]
-
-    def matches() -> Matches:
-        numbers, owners, pages = rows.used()
-        return Matches(numbers, np.maximum(owners, 0), pages)
-
-    longest = LongestMatches(matches, lambda: None, balances)
-    longest.size = size
-
-    def pages() -> int:
-        return rng.choice([BARRED, 0, 0, 32, 64, rng.randrange(100)])
-
-    def tell(row: int) -> None:
-        owner, match = (column[row] for column in rows.columns)
-        longest.changed(SimpleNamespace(number=row, client=clients[served.index(owner)]), match)
-
-    def come() -> None:
-        rows.write(rows.num_rows, rng.choice(served), pages())
-        rows.num_rows += 1
-        tell(rows.num_rows - 1)
-
+    served = Served(rng, size)
     for _ in range(NUM_ROWS):
-        come()
+        served.come()
     for turn in range(300):
+        if turn == 100:
+            served.num_coming = len(served.clients)
         if turn % 3 == 0:
-            come()
+            served.come()
         if rng.random() < 0.3:
-            changing = rng.sample(rows.present, rng.randrange(1, 6))
-            for row in changing:
-                rows.columns[1][row] = pages()
-                tell(row)
-        balances.charge(rng.choice(clients), rng.choice([0, 1, 50, 50]))
-        free = [row for row in rows.present if rows.columns[1][row] >= 0]
-        allowed = [row for row in free if balances.deficit(clients[served.index(rows.columns[0][row])]) > 0]
-        found = longest.first()
-        assert found == min(allowed, key=lambda row: (-rows.columns[1][row], row), default=None)
+            for row in rng.sample(served.rows.present, rng.randrange(1, 6)):
+                served.change(row)
+        if rng.random() < 0.02:
+            served.longest.forget()
+        served.balances.charge(rng.choice(served.clients), rng.choice([0, 1, 50, 50]))
+        found = served.longest.first()
+        assert found == served.expected()
         if found is None:
-            owners = longest.clients()
-            assert sorted(set(owners)) == sorted({int(rows.columns[0][row]) for row in free})
-            if len(owners):
-                balances.begin_round(owners, 40)
-                longest.forget()
-            found = longest.first()
-        longest.removed(rows.leave(found, 0.8))
+            served.begin_round()
+            found = served.longest.first()
+            assert found == served.expected()
+        served.longest.removed(served.request(served.rows.leave(found, 0.8)))
+
+
+@pytest.mark.parametrize("num_clients", [1, 2, 16, 32])
+def test_a_few_clients_are_looked_at_together_once_whatever_rounds_begin(num_clients):
+    """Each then has a list of its own, which a look at the client alone fills again."""
+    served, looks = Served(random.Random(num_clients), 24), Counter()
+    served.clients = [f"{number}" for number in range(num_clients)]
+    served.num_coming, served.longest.few = num_clients, 32
+    served.longest._settle = lambda: looks.update(["all"])
+    for _ in range(NUM_ROWS):
+        served.come()
+    for _ in range(300):
+        found = served.longest.first()
+        if found is None:
+            served.begin_round()
+            found = served.longest.first()
+        assert found == served.expected()
+        served.balances.charge(served.client_of[found], 30)
+        served.longest.removed(served.request(found))
+        served.rows.write(found, *served.rows.blank)
+        served.come()
+    assert looks["all"] <= 1 + num_clients + 300 // 24
+
+
+@pytest.mark.parametrize("few", [2, 32])
+def test_lists_stay_short_whoever_comes_and_changes(few):
+    served = Served(random.Random(few), 4)
+    longest = served.longest
+    served.clients, served.num_coming, longest.few = [str(number) for number in range(200)], 1, few
+    for _ in range(100):
+        served.come()
+    for turn in range(3_000):
+        if turn % 20 == 0:
+            served.come()
+        served.num_coming = 1 + turn // 15
+        served.change(served.rng.choice(served.rows.present))
+        if longest.first() is None:
+            served.begin_round()
+        assert longest.first() == served.expected()
+        lists = longest._lists.values()
+        assert len(lists) <= max(2 * few, 8 * longest.size)
+        assert len(longest._bounds) <= 2 * len(lists) + 64 + 1
+        for leading in lists:
+            assert len(leading._pages) <= 4 * longest.size
+            assert len(leading._heap) <= 8 * longest.size + 16
+    for match in range(100, 1_000):  # each time it comes before all others
+        longest.changed(served.request(0), match)
+        assert len(longest._bounds) <= 2 * len(longest._lists) + 64 + 1

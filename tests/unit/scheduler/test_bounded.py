@@ -46,11 +46,28 @@ def numbered(number: int) -> Request:
         max_size=80,
     ),
     st.sampled_from([1, 2, 256]),
+    st.sampled_from([1, 3, 24]),
 )
-def test_the_oldest_that_reached_its_own_limit_is_due(events, looked_at_first):
+def test_the_oldest_that_reached_its_own_limit_is_due(events, admitted_at_once, counted_one_by_one):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overtakes_module, "_FEW", looked_at_first)
+        patch.setattr(overtakes_module, "_FEW", admitted_at_once)
+        patch.setattr(overtakes_module, "_NEAR", counted_one_by_one)
         overtake(events)
+
+
+@pytest.mark.parametrize("near", [1, 3, 4, 24])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_oldest_that_reached_its_own_limit_is_due_among_many(seed, near, monkeypatch):
+    monkeypatch.setattr(overtakes_module, "_NEAR", near)
+    rng = random.Random(seed)
+    limits = rng.choice([[1, 40], [30, 31, 32], range(1, 200), [50] * 46 + [9]])
+    events = [("arrive", rng.choice(limits)) for _ in range(200)]
+    if seed % 2:  # many that have little left, in the same places of each stretch
+        events[:: 2 * near - 1] = [("arrive", rng.randrange(1, 20)) for _ in events[:: 2 * near - 1]]
+    weights = rng.choice([(5, 5, 1, 1), (1, 9, 0, 1), (3, 3, 3, 3)])
+    later = rng.choices(["arrive", "admit", "abort", "serve"], weights, k=300)
+    events += [(each, rng.choice(limits) if each == "arrive" else rng.randrange(10_000)) for each in later]
+    overtake(events)
 
 
 def overtake(events: list[tuple[str, int]]) -> None:
