@@ -30,10 +30,12 @@ def peak_pages(own_pages: npt.NDArray[np.int64], remaining: npt.NDArray[np.int64
     """
     if not len(own_pages):
         return 0
-    longest_first = np.argsort(-remaining, kind="stable")
-    growth = -(-remaining[longest_first] // page_size)
-    counts = np.arange(1, len(growth) + 1)
-    return int((np.cumsum(own_pages[longest_first]) + counts * growth).max())
+    growth = -(-remaining // page_size)
+    longest_first = growth.argsort()[::-1]  # among equals the last counts, in whatever order they come
+    peaks = growth[longest_first]
+    peaks *= np.arange(1, len(peaks) + 1)
+    peaks += own_pages[longest_first].cumsum()
+    return int(peaks.max())
 
 
 def fits(

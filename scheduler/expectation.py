@@ -63,9 +63,11 @@ class OutputLengths:
 
     def remaining(self, everybody: Footprints, most: int) -> Counts:
         """See `Expectation`."""
+        limits = np.where(everybody.limits == NO_LIMIT, most, everybody.limits)
+        if not self._recent:
+            return _up_to(limits, everybody.generated)
         left_out = len(everybody) ** -0.5
         spread = everybody.numbers * _GOLDEN_RATIO % 1.0
-        limits = np.where(everybody.limits == NO_LIMIT, most, everybody.limits)
         return self.expect(everybody.generated, limits, left_out + (1 - left_out) * spread)
 
     def expect(self, generated: Counts, limits: Counts, shares: npt.NDArray[np.float64]) -> Counts:
@@ -84,13 +86,16 @@ class OutputLengths:
             self._finished = np.sort(np.fromiter(self._recent, dtype=np.int64, count=len(self._recent)))
         finished = self._finished
         if not len(finished):
-            to_the_limit: npt.NDArray[np.int64] = np.maximum(limits - generated, 0)
-            return to_the_limit
+            return _up_to(limits, generated)
         num_longer = np.arange(len(finished), 0, -1)
         num_longer += len(generated) - np.searchsorted(np.sort(generated), finished)
         lasting = np.concatenate(([1.0], np.cumprod(1 - 1 / num_longer)))
         first_longer = np.searchsorted(finished, generated, side="right")
         ended_by = np.searchsorted(-lasting, -lasting[first_longer] * (1 - shares))
         expected = np.append(finished, np.iinfo(np.int64).max)[np.maximum(ended_by - 1, first_longer)]
-        remaining: npt.NDArray[np.int64] = np.maximum(np.minimum(expected, limits) - generated, 0)
-        return remaining
+        return _up_to(np.minimum(expected, limits), generated)
+
+
+def _up_to(lengths: Counts, generated: Counts) -> Counts:
+    remaining: Counts = np.maximum(lengths - generated, 0)
+    return remaining

@@ -107,7 +107,7 @@ class Running:
     def footprints(self, candidate: Request) -> Footprints:
         """What all of them hold, and one that may run. O(awake) unless steady, and vector arithmetic."""
         if self.steady is not None:
-            return self.steady.footprints() + Footprints.of([candidate])
+            return self.steady.footprints(candidate)
         one_by_one = Footprints.of([*self._awake.values(), candidate])
         return self.calendar.footprints() + one_by_one if len(self.calendar) else one_by_one
 

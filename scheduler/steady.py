@@ -8,7 +8,15 @@ import numpy as np
 
 from radixcache import RadixCacheError, Tokens
 from radixcache.tokens import TOKEN_BYTES
-from scheduler.footprints import GENERATED, KNOWN, NO_LIMIT, RESERVED, Counts, Footprints
+from scheduler.footprints import (
+    GENERATED,
+    KNOWN,
+    NO_LIMIT,
+    RESERVED,
+    Counts,
+    Footprints,
+    footprint,
+)
 from scheduler.plan import Outputs, Row
 from scheduler.request import Request
 
@@ -65,15 +73,17 @@ class SteadyDecodes:
             self._room[place] = sequence.reserved_len
         return True
 
-    def footprints(self) -> Footprints:
-        """What they hold now. They are asked one by one the first time only."""
+    def footprints(self, candidate: Request) -> Footprints:
+        """What they hold now, and one that may run. They are asked one by one the first time only."""
+        everybody = [*self.requests, candidate]
         if self._columns is None:
-            self._columns = Footprints.of(self.requests).columns.copy()
+            self._columns = Footprints.of(everybody).columns.copy()
             self._columns[KNOWN : GENERATED + 1] -= self._num_steps
         columns = self._columns.copy()
         columns[KNOWN : GENERATED + 1] += self._num_steps
-        columns[RESERVED] = self._room
-        return Footprints(self.requests, columns)
+        columns[RESERVED, :-1] = self._room
+        columns[:, -1] = footprint(candidate)
+        return Footprints(everybody, columns)
 
     def rows(self) -> dict[int, Row]:
         """The rows of the next step by request number."""

@@ -52,8 +52,9 @@ class World:
     def check_footprints(self) -> None:
         steady = self.scheduler._roster.running.steady
         if steady is not None and self.now % 3:  # asked for late, and again after several steps
-            expected = Footprints.of(steady.requests)
-            assert steady.footprints().columns.tolist() == expected.columns.tolist()
+            candidate = self.requests[int(self.now) % len(self.requests)]
+            expected = Footprints.of([*steady.requests, candidate])
+            assert steady.footprints(candidate).columns.tolist() == expected.columns.tolist()
 
     def commit(self, plan: StepPlan, rng: random.Random) -> list[str]:
         ids = [row.request.request_id for row in plan.rows if row.max_tokens]
