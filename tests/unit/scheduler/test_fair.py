@@ -138,6 +138,21 @@ def test_nobody_saves_for_later_and_debts_fall_with_every_round():
         assert fair._balances.deficit("a") == left + 10 * (number > 0)
 
 
+def test_a_round_is_as_long_as_the_client_needs_that_owes_least_however_far_behind_it_stands():
+    fair = Fair(Loop().cache, PolicyOptions(quantum=10))
+    requests = [Request.of(f"r{n}", [n], 1, client="a" if n < 150 else "b") for n in range(151)]
+    for number, request in enumerate(requests):
+        request.number = number
+    for request in requests[:150]:
+        fair.add(request)
+    assert fair.head(0) is requests[0]
+    fair.admitted(requests[0], 1_000)
+    fair.add(requests[150])
+    assert fair.head(0) is requests[150]
+    fair.admitted(requests[150], 1)
+    assert fair.head(0) is requests[1]
+
+
 def test_who_comes_back_has_saved_nothing():
     fair = Fair(Loop().cache, PolicyOptions(quantum=10))
     requests = [Request.of(f"r{n}", [n], 1, client="a" if n in (0, 5) else "b") for n in range(6)]
