@@ -15,7 +15,9 @@ _NEVER: Final = 2**31 - 1
 
 _SOME: Final = 8
 _FEW: Final = 64
+"""So many admissions are counted at once."""
 _NEAR: Final = 24
+"""About so many are counted one by one; at most `_MOST` times as many."""
 _MOST: Final = 4
 
 

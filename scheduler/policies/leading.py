@@ -11,6 +11,7 @@ LAST: Final[Place] = (1, 0)
 """Behind everybody who may come next."""
 
 _MOST: Final = 4
+"""So many times the size a list may be long."""
 _SOME: Final = 16
 
 

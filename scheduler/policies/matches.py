@@ -79,6 +79,7 @@ class LongestMatches:
         """Where lists end, but for those of clients that were looked at alone; `None`: unknown."""
         self._are_few = True
         self._bounds: list[Bound] = []
+        """A heap; some are out of date, and then stand before what is true."""
 
     # What happens to requests
 
