@@ -75,7 +75,7 @@ class Fair(ColumnPolicy):
             return None
         self._columns.follow()
         number = self._shortlist.first()
-        if number is None and len(clients := self._shortlist.clients()):
+        if number is None and (clients := self._shortlist.clients()):
             self._balances.begin_round(clients, self._quantum)
             self._shortlist.round_began()
             number = self._shortlist.first()

@@ -143,17 +143,17 @@ class LongestMatches:
                 return number
         return None
 
-    def clients(self) -> Rows:
+    def clients(self) -> list[int]:
         """Rows of the clients of all that are not held, when `first` found none."""
         if not self._are_few:
             self._settle()
             matches = self._matches()
-            return matches.clients[matches.pages >= 0]
+            present: list[int] = np.bincount(matches.clients[matches.pages >= 0]).nonzero()[0].tolist()
+            return present
         for client, leading in self._lists.items():
             if leading.first() is None and leading.end != LAST:
                 self._look_at(client)
-        lists = self._lists.items()
-        return np.array([client for client, leading in lists if leading.first() is not None], dtype=np.int64)
+        return [client for client, leading in self._lists.items() if leading.first() is not None]
 
     # Bounds
 
@@ -185,14 +185,14 @@ class LongestMatches:
         self.forget()
         self._settle()
         matches = self._matches()
-        present = np.bincount(matches.clients).nonzero()[0].tolist()  # and whose number stands in gaps
+        present = np.bincount(matches.clients).nonzero()[0]  # and whose number stands in gaps
         self._are_few = len(present) <= self.few
         scores = matches.pages
         if not self._are_few:
             scores = scores + self._balances.bars(matches.clients)
         rows, self._end = self._longest(matches.numbers, scores)
         if self._are_few:
-            self._lists = {client: Leading(self._end, self.size) for client in present}
+            self._lists = {client: Leading(self._end, self.size) for client in present.tolist()}
         for number, client, pages in zip(*(column[rows].tolist() for column in matches), strict=True):
             if client not in self._lists:
                 self._lists[client] = Leading(self._end, self.size)

@@ -178,8 +178,8 @@ class Served:
 
     def begin_round(self) -> None:
         owners = self.longest.clients()
-        assert sorted(set(owners)) == sorted({int(self.rows.columns[0][row]) for row in self.free()})
-        if len(owners):
+        assert sorted(owners) == sorted({int(self.rows.columns[0][row]) for row in self.free()})
+        if owners:
             self.balances.begin_round(owners, 40)
             self.longest.round_began()
 
